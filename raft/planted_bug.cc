@@ -1,0 +1,83 @@
+#include "raft/planted_bug.h"
+
+namespace rallypoint::raft {
+
+PlantedBug active_planted_bug = PlantedBug::kNone;
+
+namespace {
+using enum PlantedBug;
+constexpr PlantedBugInfo kPlantedBugs[] = {
+    {kVoteTwiceInTerm, "vote-twice-in-term", "a voter forgets whom it voted for in this term", "election safety"},
+    {kVoteWithoutLogCheck, "vote-without-log-check", "a voter ignores how old the candidate's log is",
+     "leader completeness"},
+    {kVoteBeforePersisted, "vote-before-persisted", "a vote is sent before it is durable", "election safety"},
+    {kElectOnMinority, "elect-on-minority", "one vote less than a majority elects", "election safety"},
+    {kIgnoreDirectory, "ignore-directory", "votes and acks count whatever disk they come from",
+     "election safety, leader completeness"},
+    {kBlankElectionByMajority, "blank-election-by-majority", "the first election needs only a majority of blanks",
+     "election safety over wiped disks"},
+    {kPreVoteAdoptsTerm, "pre-vote-adopts-term", "a pre-vote request raises the receiver's term",
+     "a returning node inflates no term"},
+    {kNoStickiness, "no-stickiness", "followers of a live leader grant votes", "stable leader under partition"},
+    {kCommitOldTermByCounting, "commit-old-term-by-counting", "entries of older terms commit by counting replicas",
+     "leader completeness (paper figure 8)"},
+    {kCommitOnMinority, "commit-on-minority", "one ack less than a majority commits", "leader completeness"},
+    {kAckBeforePersisted, "ack-before-persisted", "a follower acks entries before they are durable",
+     "leader completeness after a crash"},
+    {kLeaderCountsUnpersisted, "leader-counts-unpersisted", "the leader counts itself before its write is durable",
+     "committed entries are durable on a quorum"},
+    {kPersistedIgnoresTruncation, "persisted-ignores-truncation",
+     "an old write's completion vouches for entries that replaced its own", "committed entries are durable"},
+    {kCommitBeyondMatch, "commit-beyond-match", "a follower commits past what the leader has compared",
+     "state-machine safety"},
+    {kHeartbeatCommitUnbounded, "heartbeat-commit-unbounded", "heartbeats carry the leader's whole commit index",
+     "state-machine safety"},
+    {kSkipPreviousCheck, "skip-previous-check", "a follower appends without comparing the entry before",
+     "log matching"},
+    {kTruncateOnEveryAppend, "truncate-on-every-append", "a late append cuts newer entries that agree",
+     "acked entries stay"},
+    {kTruncateCommitted, "truncate-committed", "a log conflict may cut committed entries",
+     "state-machine safety"},
+    {kKeepConflictingTail, "keep-conflicting-tail", "entries of another term are kept on a conflict",
+     "log matching"},
+    {kReadWithoutRound, "read-without-round", "a leader answers reads without asking anybody", "linearizable reads"},
+    {kReadWithStaleRound, "read-with-stale-round", "a round that began before the read confirms it",
+     "linearizable reads"},
+    {kReadBeforeFirstCommit, "read-before-first-commit", "reads are answered before an entry of the own term commits",
+     "linearizable reads"},
+    {kReadQuorumIsOne, "read-quorum-is-one", "one heartbeat reply confirms a read", "linearizable reads"},
+    {kSnapshotOverNewerLog, "snapshot-over-newer-log", "an old snapshot is installed over a longer log",
+     "commit index never falls"},
+    {kSnapshotAckBeforePersisted, "snapshot-ack-before-persisted", "a snapshot is acked before it is installed",
+     "committed entries are durable"},
+    {kSnapshotForgetsMembership, "snapshot-forgets-membership", "an installed snapshot keeps the old membership",
+     "config safety"},
+    {kSnapshotIgnoresOffset, "snapshot-ignores-offset", "a snapshot piece is staged wherever it begins",
+     "snapshot pieces are contiguous"},
+    {kJointUsesSingleQuorum, "joint-uses-single-quorum", "joint consensus asks only the incoming voters",
+     "election safety, config safety"},
+    {kMembershipCountsAtCommit, "membership-counts-at-commit", "a membership counts only once committed",
+     "config safety"},
+    {kMembershipNotRolledBack, "membership-not-rolled-back", "a cut membership entry stays in force",
+     "config safety"},
+    {kTwoMembershipChanges, "two-membership-changes", "a change may begin while another is uncommitted",
+     "config safety"},
+    {kChangeBeforeFirstCommit, "change-before-first-commit",
+     "a change may begin before the leader committed an entry of its term", "config safety"},
+    {kLearnerCounts, "learner-counts", "learners' acks count for commitment", "leader completeness"},
+    {kReturnedMemberStaysVoter, "returned-member-stays-voter", "a wiped member is bound anew and stays voter",
+     "leader completeness over wiped disks"},
+    {kRemovedLeaderStays, "removed-leader-stays", "a leader outside the membership goes on leading",
+     "a removed leader steps down"},
+    {kNoCheckQuorum, "no-check-quorum", "a leader that hears nobody goes on leading", "minority leader steps down"},
+    {kTransferKeepsProposing, "transfer-keeps-proposing", "proposals are taken while leadership is handed over",
+     "proposals stop during a transfer"},
+    {kOldTermAccepted, "old-term-accepted", "appends of a deposed leader are taken", "log matching"},
+    {kCompactBeyondApplied, "compact-beyond-applied", "the log is cut beyond what is applied",
+     "the log holds all that is not applied"},
+};
+}  // namespace
+
+std::span<const PlantedBugInfo> planted_bugs() { return kPlantedBugs; }
+
+}  // namespace rallypoint::raft
