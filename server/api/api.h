@@ -17,6 +17,7 @@
 
 #include "raft/base/bytes.h"
 #include "raft/base/status.h"
+#include "storage/v2/v2_stats.h"
 #include "storage/v2/v2_types.h"
 
 namespace rallypoint::server {
@@ -74,19 +75,6 @@ struct FollowerView {
   double latency_maximum_ms = 0;
 };
 
-/// The v2 tree's counters (etcd: /v2/stats/store).
-struct V2StoreStats {
-  uint64_t gets_success = 0, gets_fail = 0;
-  uint64_t sets_success = 0, sets_fail = 0;
-  uint64_t delete_success = 0, delete_fail = 0;
-  uint64_t update_success = 0, update_fail = 0;
-  uint64_t create_success = 0, create_fail = 0;
-  uint64_t compare_and_swap_success = 0, compare_and_swap_fail = 0;
-  uint64_t compare_and_delete_success = 0, compare_and_delete_fail = 0;
-  uint64_t expire_count = 0;
-  uint64_t watchers = 0;
-};
-
 /// A consistent picture of this member and the cluster, a few milliseconds old at most.
 struct ClusterView {
   uint64_t cluster_id = 0;
@@ -111,7 +99,8 @@ struct ClusterView {
   uint64_t wal_sync_us_total = 0;
   uint64_t db_bytes = 0;
   std::vector<FollowerView> followers;
-  V2StoreStats v2;
+  v2::StoreStats v2;
+  uint64_t v2_watchers = 0;
   /// Empty = healthy. Otherwise why this member can't serve, e.g. "data directory is damaged".
   std::string unhealthy_reason;
 
