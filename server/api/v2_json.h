@@ -11,6 +11,9 @@ namespace rallypoint::server {
 
 /// {"action":..,"node":{..},"prevNode":{..}}\n
 std::string encode_event(const v2::Event& event);
+/// The answer to the write itself: the same, or only the action if the client asked for noValueOnSuccess. (Watchers
+/// are sent the same event by encode_event(), whole.)
+std::string encode_write_answer(const v2::Event& event);
 /// {"errorCode":..,"message":..,"cause":..,"index":..}\n
 std::string encode_error(const v2::Error& error);
 /// The HTTP status of a success (201 or 200) and of an error code.

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,7 +82,12 @@ class Tree {
   static constexpr std::string_view kRowsEnd = "3";
 
  private:
-  struct Place;     ///< what a request's path leads to
+  /// What a path leads to: the node, or how far one gets.
+  struct Place {
+    Node* node = nullptr;      ///< nullptr = does not exist
+    Node* deepest = nullptr;   ///< the last node on the way that exists; == node if that does
+    std::string_view missing;  ///< the path up to the first component that does not exist
+  };
   struct HistoryRow {
     uint64_t first;
     uint64_t last;
@@ -92,18 +98,24 @@ class Tree {
   [[nodiscard]] std::optional<Error> check_compare(const WriteRequest& request, const Node& node) const;
   [[nodiscard]] Error error(int code, std::string cause) const { return {code, std::move(cause), index_}; }
 
+  uint64_t next_index();
   EventPtr put(const WriteRequest& request, Action action, const Place& place, const Clock& now);
-  EventPtr remove(const WriteRequest& request, Action action, Node& node, const Clock& now);
-  EventPtr expire_one(Node& node, const Clock& now);
+  EventPtr remove(Action action, Node& node, const Clock& now);
 
-  Node& make_parents(std::string_view path);
+  /// Creates the directories between what exists and the last component of `path`; returns the last of them.
+  Node& make_parents(const Place& place, std::string_view path, uint64_t index);
+  /// The same, and `path` itself as a directory.
+  Node& make_directory(const Place& place, std::string_view path, uint64_t index);
   Node& add_child(Node& parent, std::string path, uint64_t index);
   void detach(Node& node);
   void forget(Node& node);
   void set_deadline(Node& node, std::optional<int64_t> ttl_s, const Clock& now);
   void mark_changed(Node& node);
   void reset();
-  Status load_rows(const storage::EngineView& view);
+
+  void save_history(storage::WriteBatch& batch);
+  Status load_nodes(const storage::EngineView& view);
+  Status load_history(const storage::EngineView& view);
 
   std::unique_ptr<Node> root_;
   uint64_t index_ = kFirstIndex;
@@ -111,12 +123,12 @@ class Tree {
   DeadlineQueue<std::string> deadlines_;  ///< by path
   mutable StoreStats stats_;
 
-  // What collect_changes() has not reported yet.
-  std::vector<Node*> changed_;             ///< a node's slot is nullptr once the node is gone
-  std::vector<std::string> erased_;        ///< paths whose rows must go
-  std::vector<EventPtr> new_events_;
+  // What collect_changes() has not reported yet, and what it has.
+  std::vector<Node*> changed_;           ///< nullptr where the node has gone since
+  std::vector<std::string> erased_;      ///< paths whose rows must go
   bool meta_changed_ = true;
-  std::deque<HistoryRow> history_rows_;    ///< rows in the engine, oldest first
+  uint64_t saved_through_ = 0;           ///< events up to this index are in the engine
+  std::deque<HistoryRow> history_rows_;  ///< in the engine, oldest first
 };
 
 }  // namespace rallypoint::v2

@@ -43,7 +43,7 @@ class WatcherHub {
   /// Forgets a watch (its client has gone). Unknown tokens are fine: the watch may just have ended.
   void cancel(Token token);
 
-  /// Appends to `out` who is to get `event`, in the order in which they came. Refreshes wake nobody.
+  /// Appends to `out` who is to get `event`, by token. Refreshes wake nobody.
   void match(const EventPtr& event, std::vector<Delivery>& out);
 
   /// The state was replaced (a snapshot was installed), so what happened in between is unknown: forgets all
@@ -65,8 +65,8 @@ class WatcherHub {
   using AtPath = std::vector<Watch>;
   using Paths = std::map<std::string, AtPath, std::less<>>;
 
-  /// Serves the watches at `place`; only the recursive ones unless `direct`. Returns the place after it.
-  Paths::iterator serve(Paths::iterator place, const EventPtr& event, bool direct, std::vector<Delivery>& out);
+  /// Serves those watches at `place` that are to see the event. Returns the place after it.
+  Paths::iterator serve(Paths::iterator place, const EventPtr& event, std::vector<Delivery>& out);
 
   Paths paths_;
   std::unordered_map<Token, std::string> by_token_;
