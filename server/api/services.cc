@@ -1,0 +1,24 @@
+#include "server/api/services.h"
+
+#include "server/api/status_pages.h"
+#include "server/api/v2_keys.h"
+#include "server/api/v2_members.h"
+#include "server/api/v2_stats.h"
+
+namespace rallypoint::server {
+
+void add_services(Router& router, Backend& backend, const HttpCounters& counters) {
+  router.add("/v2/keys", std::make_unique<V2KeysHandler>(backend));
+  router.add("/v2/machines", std::make_unique<V2MachinesHandler>(backend));
+  router.add("/v2/members", std::make_unique<V2MembersHandler>(backend));
+  router.add("/v2/stats", std::make_unique<V2StatsHandler>(backend));
+  router.add("/v2/auth", std::make_unique<V2AuthHandler>());
+  router.add("/version", std::make_unique<VersionHandler>());
+  router.add("/health", std::make_unique<HealthHandler>(backend, HealthHandler::Kind::kHealth));
+  router.add("/livez", std::make_unique<HealthHandler>(backend, HealthHandler::Kind::kLive));
+  router.add("/readyz", std::make_unique<HealthHandler>(backend, HealthHandler::Kind::kReady));
+  router.add("/metrics", std::make_unique<MetricsHandler>(backend, counters));
+  router.add("/", std::make_unique<FrontPageHandler>(backend));
+}
+
+}  // namespace rallypoint::server

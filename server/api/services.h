@@ -1,0 +1,15 @@
+// The service table: which handler serves which path of the client port. One place, so that a reader sees at a glance
+// what a node offers.
+#pragma once
+
+#include "server/api/api.h"
+#include "server/rpc/router.h"
+
+namespace rallypoint::server {
+
+struct HttpCounters;
+
+/// Both must outlive the router.
+void add_services(Router& router, Backend& backend, const HttpCounters& counters);
+
+}  // namespace rallypoint::server

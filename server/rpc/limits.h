@@ -1,0 +1,39 @@
+// Every bound of the client port, with its reason. Tests make the times short.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace rallypoint::server {
+
+struct HttpLimits {
+  using Millis = std::chrono::milliseconds;
+
+  /// Request line and headers together. Torch's are below 1 KiB; more than this is an attack. Beyond: 431.
+  uint32_t header_bytes_max = 64 << 10;
+  /// One request's body, as etcd's max-request-bytes. Beyond: 413.
+  uint64_t body_bytes_max = 3 << 19;
+  /// Bytes that a client may send ahead of the answer (pipelining). Beyond: not read until it is answered.
+  size_t ahead_bytes_max = 64 << 10;
+  /// Bytes of a streaming watch that wait for a slow client. Beyond: the connection is closed; the client comes back
+  /// with the index it has seen last.
+  size_t stream_bytes_max = 8 << 20;
+  /// Open client connections per node. Beyond: 503 and close.
+  size_t connections_max = 20000;
+
+  /// From the first byte of a request to the end of its headers: half-open sockets and slow attackers.
+  Millis header_timeout{30'000};
+  /// From the end of the headers to the end of the body.
+  Millis body_timeout{60'000};
+  /// Between requests. Python's pools keep connections for the whole life of a job, so: long.
+  Millis idle_timeout{1'800'000};
+  /// No byte of the answer taken for so long.
+  Millis write_timeout{60'000};
+  /// After the last answer, for the client's half of the close.
+  Millis linger_timeout{2'000};
+  /// How often the above are looked at; they are this exact.
+  Millis tick{500};
+};
+
+}  // namespace rallypoint::server
