@@ -32,18 +32,24 @@ class SegmentPreparer {
   SegmentPreparer(FileSystem& file_system, std::string directory, uint64_t number, uint64_t bytes);
   /// True = more to do.
   Result<bool> step(uint64_t step_bytes);
+  /// Somebody waits: makes do with what is there, but at least `bytes_min`.
+  Status finish(uint64_t bytes_min);
   [[nodiscard]] uint64_t number() const { return number_; }
-  /// The finished file and its size.
+  /// The finished file, and how much of it is zeros.
   std::unique_ptr<File> take_file() { return std::move(file_); }
-  [[nodiscard]] uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] uint64_t bytes() const { return written_; }
 
  private:
+  Status open();
+  Status write_zeros(uint64_t count);
+
   FileSystem& file_system_;
   std::string directory_;
   uint64_t number_;
-  uint64_t bytes_;
+  uint64_t bytes_;  ///< wanted
   std::unique_ptr<File> file_;
   uint64_t written_ = 0;
+  bool finished_ = false;
 };
 
 /// Appends frames to a segment. Does not know what is in them.
@@ -70,12 +76,13 @@ class SegmentWriter {
 
  private:
   std::unique_ptr<File> file_;
-  DirectoryId id_;
+  uint32_t salt_ = 0;
   uint64_t number_ = 0;
   uint64_t bytes_ = 0;  ///< pre-written size
   uint64_t end_ = 0;
   uint64_t durable_ = 0;
   uint32_t chain_ = 0;
+  std::vector<std::string_view> pieces_;  ///< kept for its memory
 };
 
 /// What a scan found. Without frames the segment was never begun (or never got a durable byte).

@@ -19,6 +19,7 @@
 #include "raft/base/status.h"
 #include "raft/types.h"
 #include "storage/fs/file_system.h"
+#include "storage/wal/frame_builder.h"
 #include "storage/wal/log_image.h"
 #include "storage/wal/segment.h"
 
@@ -52,13 +53,15 @@ class Wal {
     bool torn_tail_repaired = false;
   };
 
-  /// True if the directory holds a log (create() refuses, open() may succeed).
+  /// True if the directory holds a log whose first frame is sound. Whether there ought to be one is known by the node's
+  /// identity file alone (written once create() has returned): if it exists, call open(), never create().
   static Result<bool> exists(FileSystem& file_system, const std::string& directory);
 
-  /// Starts an empty log that belongs to `id`. AlreadyExists if there is one. Left-overs of a create() that a crash cut
-  /// short are replaced, so a node may try again. Durable when it returns.
+  /// Starts an empty log that belongs to `id` and begins with `bootstrap` as the membership at (0, 0). AlreadyExists if
+  /// there is one. Left-overs of a create() that a crash cut short are replaced, so a node may try again. Durable when
+  /// it returns.
   static Result<Recovered> create(FileSystem& file_system, std::string directory, DirectoryId id,
-                                  WalOptions options = {});
+                                  WalOptions options = {}, raft::Membership bootstrap = {});
 
   /// Opens the log of `id`. Everything it reports is durable (it syncs what a dead process left in the page cache).
   /// DataLoss: durable data is damaged or missing; the message says which file, where, and what to do.
@@ -100,7 +103,9 @@ class Wal {
   [[nodiscard]] const raft::SnapshotMeta& start() const { return image_.start(); }
   [[nodiscard]] const raft::HardState& hard_state() const { return image_.hard_state(); }
   /// Bytes appended that no sync covers yet.
-  [[nodiscard]] uint64_t unsynced_bytes() const { return current_.end() - current_.durable(); }
+  [[nodiscard]] uint64_t unsynced_bytes() const {
+    return records_end_ > current_.durable() ? records_end_ - current_.durable() : 0;
+  }
   [[nodiscard]] size_t segment_count() const { return older_.size() + 1; }
   /// OK, or why the log is unusable.
   [[nodiscard]] const Status& failure() const { return failure_; }
@@ -110,28 +115,34 @@ class Wal {
     uint64_t number = 0;
     Index highest;  ///< highest index of any entry in it; 0 = none
   };
-  class FrameBuilder;
 
   Wal(FileSystem& file_system, std::string directory, DirectoryId id, WalOptions options);
   Status check(std::span<const raft::Write> writes) const;
-  Status write_frame(FrameBuilder& frame);
-  Status roll(uint64_t record_bytes);
-  Status append_start(raft::SnapshotMeta meta, bool keep_entries);
-  Status begin_segment();
+  /// After it, a record of `record_bytes` may be added to the frame.
+  Status make_room(uint64_t record_bytes);
+  Status write_frame();
+  Status roll(uint64_t body_bytes_min);
+  Status begin_segment(uint64_t previous_end, uint32_t previous_chain);
+  Status add_entry(const raft::Entry& entry);
+  Status add_hard_state(const raft::HardState& state);
+  Status add_start(const raft::SnapshotMeta& start, bool keep_entries);
+  Status append_checked(std::span<const raft::Write> writes);
+  /// Remembers the first error for ever; what is returned is it.
   Status fail(Status status);
 
   FileSystem& file_system_;
   std::string directory_;
   DirectoryId id_;
   WalOptions options_;
-  LogImage image_;             ///< what replaying all that was appended gives, payloads left out
+  LogImage image_;                    ///< what replaying all that was appended gives, payloads left out
   raft::SnapshotMeta durable_start_;  ///< image_.start() at the last sync; release() trusts no later one
-  std::deque<Older> older_;    ///< full segments, oldest first; all of their bytes are durable
+  std::deque<Older> older_;           ///< full segments, oldest first; all of their bytes are durable
   SegmentWriter current_;
-  Index current_highest_;
+  Index current_highest_;             ///< as Older::highest
+  uint64_t records_end_ = 0;          ///< end of the last frame in the current segment that is no mark
+  uint64_t noted_durable_ = 0;        ///< newest durable offset that a frame of the current segment carries
+  FrameBuilder frame_;                ///< empty between calls
   std::unique_ptr<SegmentPreparer> next_;
-  bool next_ready_ = false;
-  uint64_t noted_durable_ = 0; ///< newest durable offset that a frame of the current segment carries
   Status failure_;
 };
 
