@@ -160,6 +160,21 @@ std::string history_row_key(uint64_t first_index) {
   return key;
 }
 
+std::string begin_history_row(uint64_t count) {
+  std::string row(1, kRowVersion);
+  append_varint(row, count);
+  return row;
+}
+
+std::optional<uint64_t> open_history_row(std::string_view& row) {
+  Reader reader(row);
+  if (reader.byte() != kRowVersion) return std::nullopt;
+  const uint64_t count = reader.varint();
+  if (!reader.ok()) return std::nullopt;
+  row = reader.rest();
+  return count;
+}
+
 void append_event(std::string& out, const Event& event) {
   std::string body;
   body.reserve(64 + event.node.key.size() + (event.node.value ? event.node.value->size() : 0) +

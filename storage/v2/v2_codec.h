@@ -2,7 +2,7 @@
 //
 //   "2m"               -> version, index, dropped_through                         the store's index, history's start
 //   "2n" path          -> version, flags, created, modified, [deadline, expiration], value (the rest)
-//   "2h" first (8, BE) -> version, then for each event: length, event             the events of one apply batch
+//   "2h" first (8, BE) -> version, count, then for each event: length, event      the events of one apply batch
 //   event              =  action, flags, node, [prev node without key]
 //   node               =  flags, [length, key], ttl, expiration, modified, created, [length, value]
 //
@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,10 @@ std::string encode_node(const Node& node);
 bool decode_node(std::string_view row, Node& node);
 
 std::string history_row_key(uint64_t first_index);
+/// What stands before the events of a row.
+std::string begin_history_row(uint64_t count);
+/// Takes it from the front of `row`: the count of events; nullopt = damaged.
+std::optional<uint64_t> open_history_row(std::string_view& row);
 void append_event(std::string& out, const Event& event);
 /// Takes one event from the front of `row`; nullptr = damaged.
 EventPtr take_event(std::string_view& row);

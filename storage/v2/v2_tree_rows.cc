@@ -32,7 +32,7 @@ void Tree::save_history(storage::WriteBatch& batch) {
   saved_through_ = index_;
   if (first_new != events.end()) {
     const uint64_t first = event_index(**first_new);
-    std::string row(1, kRowVersion);
+    std::string row = begin_history_row(static_cast<uint64_t>(events.end() - first_new));
     for (auto event = first_new; event != events.end(); ++event) append_event(row, **event);
     batch.put(history_row_key(first), std::move(row));
     history_rows_.push_back({first, event_index(*events.back())});
@@ -100,26 +100,24 @@ Status Tree::load_nodes(const storage::EngineView& view) {
 Status Tree::load_history(const storage::EngineView& view) {
   Status status;
   auto visit = [&](std::string_view key, std::string_view row) {
-    std::string_view rest = row;
-    std::optional<uint64_t> first;
-    uint64_t last = 0;
-    bool good = !rest.empty() && rest.front() == kRowVersion;
-    if (good) rest.remove_prefix(1);
-    while (good && !rest.empty()) {
-      EventPtr event = take_event(rest);
-      good = event && event_index(*event) > last && event_index(*event) <= index_ &&
-             (history_.events().empty() || event_index(*event) > event_index(*history_.events().back()));
+    const auto count = open_history_row(row);
+    bool good = count && *count != 0;
+    uint64_t first = 0;
+    uint64_t last = history_rows_.empty() ? 0 : history_rows_.back().last;
+    for (uint64_t i = 0; good && i < *count; ++i) {
+      EventPtr event = take_event(row);
+      good = event && event_index(*event) > last && event_index(*event) <= index_;
       if (!good) break;
       last = event_index(*event);
-      if (!first) first = last;
+      if (i == 0) first = last;
       // A row stays until all of its events have left the window.
       if (last > history_.dropped_through()) history_.add(std::move(event));
     }
-    if (!good || !first || history_row_key(*first) != key) {
+    if (!good || !row.empty() || history_row_key(first) != key) {
       status = Status::data_loss("a v2 history row is damaged");
       return false;
     }
-    history_rows_.push_back({*first, last});
+    history_rows_.push_back({first, last});
     return true;
   };
   Status scanned =
