@@ -5,7 +5,7 @@
 //   head_size u32 | head: protobuf raft.pb.MessageHead | payloads, one after the other, nothing between
 //
 // Worked example: TimeoutNow from 1 to 2 in term 3 (directory 4) is
-//   21 00 00 00   09 01 00.. 11 02 00.. 18 03  21 04 00..  D2 01 00
+//   20 00 00 00   09 01 00.. 11 02 00.. 18 03  21 04 00..  D2 01 00     (fixed64 fields, 7 zeros at each "00..")
 //
 // Payloads (entries, snapshot pieces) are never copied: encode() hands out references to be gathered into one
 // write, decode() slices them out of the received buffer, which lives as long as any of them.
