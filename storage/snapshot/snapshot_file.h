@@ -22,6 +22,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "raft/base/bytes.h"
 #include "raft/base/status.h"
@@ -70,10 +71,13 @@ Result<SnapshotInfo> read_snapshot(FileSystem& file_system, const std::string& p
 Result<SnapshotInfo> load_snapshot(FileSystem& file_system, const std::string& path, Engine& engine,
                                    size_t batch_bytes = 1 << 20);
 
-/// The finished snapshots in the directory, newest first; left-overs of unfinished ones are removed.
+/// The finished snapshots in the directory, newest first. No directory = none.
 Result<std::vector<std::string>> list_snapshots(FileSystem& file_system, const std::string& directory);
 
 /// Removes all but the newest `keep` finished snapshots. A reader that has one open keeps reading it.
 Status remove_old_snapshots(FileSystem& file_system, const std::string& directory, size_t keep);
+
+/// Removes what crashes left unfinished. At start, before anything writes or receives a snapshot there.
+Status remove_unfinished_snapshots(FileSystem& file_system, const std::string& directory);
 
 }  // namespace rallypoint::storage

@@ -33,7 +33,8 @@ class SnapshotReader {
   SnapshotInfo info_;  ///< rows unknown (0)
 };
 
-/// Collects one snapshot in `<directory>/incoming.part`. A receiver begun for the same point and offset 0 starts anew.
+/// Collects one snapshot in `<directory>/incoming.part`; one at a time. Lives through pauses, not through a restart of the
+/// process: then the transfer starts anew.
 class SnapshotReceiver {
  public:
   /// Starts with an empty file; whatever was being received before is forgotten.
