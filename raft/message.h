@@ -21,7 +21,7 @@ struct VoteRequest {
   EntryId last;                       ///< the candidate's last log entry
   bool pre_vote = false;
   bool transfer = false;              ///< the leader itself asked for this election: stickiness does not apply
-  bool blank = false;                 ///< the candidate's directory has never held anything (first election)
+  bool blank = false;                 ///< the candidate's log has never held an entry (first election)
   DirectoryId expected_directory;     ///< the directory the candidate has on record for the receiver; 0 = none
   friend bool operator==(const VoteRequest&, const VoteRequest&) = default;
 };
@@ -30,7 +30,7 @@ struct VoteRequest {
 struct VoteReply {
   bool pre_vote = false;
   bool granted = false;
-  bool blank = false;                 ///< the voter's directory has never held anything
+  bool blank = false;                 ///< the voter's log has never held an entry
   friend bool operator==(const VoteReply&, const VoteReply&) = default;
 };
 
@@ -49,14 +49,14 @@ struct AppendReply {
   Index match;
   Index request_previous;
   EntryId hint;
-  bool blank = false;                 ///< the follower's directory has never held anything but this leader's log
+  bool blank = false;                 ///< no membership that the follower knows binds its directory
   friend bool operator==(const AppendReply&, const AppendReply&) = default;
 };
 
 /// The leader lives (paper 5.2); also one round of a read-index confirmation (thesis 6.4).
 struct Heartbeat {
   Index commit;                       ///< min(leader's commit, what the receiver is known to hold)
-  uint64_t round = 0;                 ///< given back in the reply; rounds of one leader and term only grow
+  uint64_t round = 0;                 ///< given back in the reply; only grows within a term; 0 = wants no reply
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 struct HeartbeatReply {
