@@ -4,21 +4,7 @@ import threading
 import time
 
 from cluster import UNKNOWN_OUTCOME, wait_for
-from load import AppendWriter, CounterWriter, check_counter, check_queue
-
-
-def write_until_done(node, key, seconds=20.0, value="x"):
-    """Writes through this member until one is acknowledged; returns (seconds, statuses of the refused tries)."""
-    began, refused = time.monotonic(), []
-    while time.monotonic() - began < seconds:
-        try:
-            answer = node.put(key, value)
-            if answer.status in (200, 201):
-                return time.monotonic() - began, refused
-            refused.append(answer.status)
-        except UNKNOWN_OUTCOME as error:
-            refused.append(type(error).__name__)
-    raise AssertionError(f"no write through {node} within {seconds} s: {refused[-5:]}")
+from load import AppendWriter, CounterWriter, check_counter, check_queue, write_until_done
 
 
 def test_time_from_the_death_of_the_leader_to_the_next_write(cluster, own, figure):

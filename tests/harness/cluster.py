@@ -129,12 +129,14 @@ class Node:
         self.data_dir = cluster.base / self.name
         self.log_path = cluster.base / f"{self.name}.log"
         self.process = None
+        self.cluster_state = "new"
+        self.removed = False  # from the cluster: no longer in a new member's initial-cluster
 
     def arguments(self):
         return [self.cluster.binary, "--name", self.name, "--data-dir", str(self.data_dir), "--enable-v2",
                 "--listen-client-urls", self.client_url, "--advertise-client-urls", self.client_url,
                 "--listen-peer-urls", self.peer_url, "--initial-advertise-peer-urls", self.peer_url,
-                "--initial-cluster", self.cluster.initial_cluster(), "--initial-cluster-state", "new",
+                "--initial-cluster", self.cluster.initial_cluster(), "--initial-cluster-state", self.cluster_state,
                 "--initial-cluster-token", self.cluster.token, *self.cluster.arguments]
 
     def start(self, arguments=None, **popen):
@@ -226,7 +228,15 @@ class Cluster:
         self.nodes = [Node(self, number, ports[2 * number - 2], ports[2 * number - 1]) for number in range(1, size + 1)]
 
     def initial_cluster(self):
-        return ",".join(f"{node.name}={node.peer_url}" for node in self.nodes)
+        return ",".join(f"{node.name}={node.peer_url}" for node in self.nodes if not node.removed)
+
+    def prepare_node(self):
+        """One node more, not started: for a member that is added later. Its start says `existing`."""
+        client_port, peer_port = free_ports(2)
+        node = Node(self, len(self.nodes) + 1, client_port, peer_port)
+        node.cluster_state = "existing"
+        self.nodes.append(node)
+        return node
 
     def start(self):
         for node in self.nodes:

@@ -7,6 +7,7 @@ means unknown.
 import http.client
 import random
 import threading
+import time
 import urllib.parse
 
 from cluster import UNKNOWN_OUTCOME, Answer
@@ -170,3 +171,17 @@ def check_queue(node, writers, directory="/queue"):
     assert acknowledged <= set(values), f"{node}: acknowledged but absent: {sorted(acknowledged - set(values))[:5]}"
     assert set(values) <= acknowledged | unknown, f"{node}: nobody wrote {sorted(set(values) - acknowledged - unknown)[:5]}"
     return len(values)
+
+
+def write_until_done(node, key, seconds=20.0, value="x"):
+    """Writes through this member until one is acknowledged; returns (seconds, statuses of the refused tries)."""
+    began, refused = time.monotonic(), []
+    while time.monotonic() - began < seconds:
+        try:
+            answer = node.put(key, value)
+            if answer.status in (200, 201):
+                return time.monotonic() - began, refused
+            refused.append(answer.status)
+        except UNKNOWN_OUTCOME as error:
+            refused.append(type(error).__name__)
+    raise AssertionError(f"no write through {node} within {seconds} s: {refused[-5:]}")
