@@ -139,7 +139,12 @@ std::optional<RefusalReason> reason_to_refuse(const CoreState& state, const Mess
     return RefusalReason::kWrongDirectory;
   if (request.blank && !state.is_blank()) return RefusalReason::kNotBlank;
   if (request.last < state.log.last_id() && !RALLY_PLANTED_BUG(kVoteWithoutLogCheck)) return RefusalReason::kLogBehind;
-  if (request.pre_vote) return std::nullopt;
+  if (request.pre_vote) {
+    // Two that ask at once would split the votes that follow: of two equal logs the lower id goes on.
+    const bool rival = state.role == Role::kPreCandidate && message.term == state.term + 1 && request.last == state.log.last_id();
+    if (rival && state.config.id < message.from) return RefusalReason::kVotedAlready;
+    return std::nullopt;
+  }
   if (RALLY_PLANTED_BUG(kVoteTwiceInTerm) && state.role != Role::kLeader) return std::nullopt;
   if (!state.vote.is_zero() && state.vote != message.from) return RefusalReason::kVotedAlready;
   if (!state.leader.is_zero()) return RefusalReason::kLeaderAlive;
@@ -201,7 +206,10 @@ void on_vote_request(CoreState& state, const Message& message, const VoteRequest
 
   state.trace(trace::VoteGranted{message.from, message.term, request.pre_vote});
   const VoteReply grant{request.pre_vote, true, state.is_blank()};
-  if (request.pre_vote) return state.send_in(message.term, message.from, grant);
+  if (request.pre_vote) {
+    if (state.role == Role::kPreCandidate) state.become_follower(state.term, NodeId());
+    return state.send_in(message.term, message.from, grant);
+  }
   if (state.vote != message.from) state.set_vote(state.term, message.from);
   state.election.elapsed = 0;
   if (RALLY_PLANTED_BUG(kVoteBeforePersisted)) return state.send(message.from, grant);

@@ -72,6 +72,7 @@ void put(const Membership& membership, pb::Membership* out) {
   put(membership.learners, out->mutable_learners());
   put(membership.learners_next, out->mutable_learners_next());
   out->set_context(membership.context.data(), membership.context.size());
+  for (NodeId id : membership.returning) out->add_returning(id.value());
 }
 
 Status get(const pb::Membership& in, Membership& out) {
@@ -80,6 +81,9 @@ Status get(const pb::Membership& in, Membership& out) {
   RALLY_RETURN_IF_ERROR(get(in.learners(), "learners", out.learners));
   RALLY_RETURN_IF_ERROR(get(in.learners_next(), "learners_next", out.learners_next));
   out.context = Bytes::copy_of(in.context());
+  if (static_cast<size_t>(in.returning_size()) > kWireMembersMax)
+    return malformed("membership", "returning has " + std::to_string(in.returning_size()) + " members");
+  for (uint64_t id : in.returning()) out.returning.push_back(NodeId(id));
   return Status::ok();
 }
 
