@@ -187,11 +187,27 @@ void add_pairs(std::string_view encoded, Form& form) {
   }
 }
 
-bool is_token(std::string_view text) {
+/// The token (RFC 9110 5.6.2) at the front of `text`, perhaps empty.
+std::string_view token_of(std::string_view text) {
   constexpr std::string_view kSeparators = "()<>@,;:\\\"/[]?={}";
-  return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {
-    return c > 0x20 && c < 0x7f && kSeparators.find(c) == std::string_view::npos;
+  const auto end = std::find_if(text.begin(), text.end(), [&](char c) {
+    return c <= 0x20 || c >= 0x7f || kSeparators.find(c) != std::string_view::npos;
   });
+  return text.substr(0, static_cast<size_t>(end - text.begin()));
+}
+
+bool is_token(std::string_view text) { return !text.empty() && token_of(text) == text; }
+
+/// What is wrong with a media type without its parameters; "" = nothing.
+std::string_view media_type_error(std::string_view type) {
+  const std::string_view main_type = token_of(type);
+  if (main_type.empty()) return "mime: no media type";
+  if (main_type == type) return "";
+  if (type[main_type.size()] != '/') return "mime: expected slash after first token";
+  const std::string_view rest = type.substr(main_type.size() + 1);
+  const std::string_view subtype = token_of(rest);
+  if (subtype.empty()) return "mime: expected token after slash";
+  return subtype == rest ? "" : "mime: unexpected content after media subtype";
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -204,14 +220,7 @@ std::string_view trimmed(std::string_view text) {
 bool is_form_type(std::string_view content_type, Form& form) {
   const size_t semicolon = std::min(content_type.find(';'), content_type.size());
   const std::string_view type = trimmed(content_type.substr(0, semicolon));
-  const size_t slash = std::min(type.find('/'), type.size());
-  if (type.empty()) {
-    form.fail("mime: no media type");
-  } else if (!is_token(type.substr(0, slash))) {
-    form.fail("mime: expected slash after first token");
-  } else if (slash < type.size() && !is_token(type.substr(slash + 1))) {
-    form.fail("mime: expected token after slash");
-  }
+  if (const std::string_view error = media_type_error(type); !error.empty()) form.fail(std::string(error));
   std::string_view parameters = content_type.substr(semicolon);
   while (!parameters.empty()) {
     parameters.remove_prefix(1);

@@ -80,6 +80,9 @@ TEST(V2Parse, ABadContentTypeIsABadForm) {
   EXPECT_EQ(refusal(put("value=b", "/v2/keys/p", "application/x-www-form-urlencoded; charset")),
             "210 mime: invalid media parameter");
   EXPECT_EQ(refusal(put("value=b", "/v2/keys/p", ";;;")), "210 mime: no media type");
+  EXPECT_EQ(refusal(put("value=b", "/v2/keys/p", "a b/c")), "210 mime: expected slash after first token");
+  EXPECT_EQ(refusal(put("value=b", "/v2/keys/p", "a/")), "210 mime: expected token after slash");
+  EXPECT_EQ(refusal(put("value=b", "/v2/keys/p", "a/b/c")), "210 mime: unexpected content after media subtype");
 }
 
 TEST(V2Parse, BadEscapesInForms) {
