@@ -29,6 +29,7 @@ struct ElectionState {
   };
   Ticks elapsed = 0;            ///< since the leader was heard or a vote was given
   Ticks timeout = 0;            ///< when to campaign; drawn anew each time
+  Ticks first_tries = 0;        ///< at the first election, by the node that goes first
   trace::ElectionReason reason = trace::ElectionReason::kTimeout;
   bool blank = false;           ///< this is the first election of a blank cluster
   bool transfer = false;        ///< the leader asked for it

@@ -1,5 +1,7 @@
 #include "raft/election.h"
 
+#include <algorithm>
+
 #include "raft/membership_change.h"
 #include "raft/quorum.h"
 #include "raft/replication.h"
@@ -158,9 +160,13 @@ void reset_timer(CoreState& state) {
   election.elapsed = 0;
   election.timeout = state.config.election_ticks + static_cast<Ticks>(state.random.below(state.config.election_ticks));
   election.reason = ElectionReason::kTimeout;
-  // One node of a blank cluster goes first, and soon: all must agree, so there is nothing to win by waiting.
-  if (state.leader.is_zero() && is_first_election(state) && is_lowest_voter(state))
-    election.timeout = 1 + static_cast<Ticks>(state.random.below(2));
+  // One node of a blank cluster goes first, and soon: all must agree, so there is nothing to win by waiting. But
+  // each try that fails doubles the wait: where answers take longer than two ticks (a slow disk, a long way), tries
+  // in quick succession would void each other for ever.
+  if (state.leader.is_zero() && is_first_election(state) && is_lowest_voter(state)) {
+    const Ticks soon = (1 + static_cast<Ticks>(state.random.below(2))) << std::min<Ticks>(election.first_tries++, 16);
+    election.timeout = std::min(election.timeout, soon);
+  }
 }
 
 void start(CoreState& state) {

@@ -30,15 +30,59 @@ constexpr Tables make_tables() {
 constexpr Tables kTables = make_tables();
 
 #if defined(__x86_64__)
+// The instruction takes 8 bytes each 3 cycles when each waits for the one before, but each cycle when three
+// independent sums run beside each other. So a long input goes in blocks of three lanes, whose sums are put together
+// by "what the first would be after as many zero bytes more", a linear map of 32 bits.
+constexpr size_t kLaneBytes = 1024;
+
+class SkipLane {
+ public:
+  SkipLane() {
+    uint32_t of_bit[32];
+    for (int bit = 0; bit < 32; ++bit) {
+      uint32_t crc = uint32_t{1} << bit;
+      for (size_t i = 0; i < kLaneBytes; ++i) crc = (crc >> 8) ^ kTables[0][crc & 0xFF];
+      of_bit[bit] = crc;
+    }
+    for (int position = 0; position < 4; ++position) {
+      for (uint32_t byte = 0; byte < 256; ++byte) {
+        uint32_t crc = 0;
+        for (int bit = 0; bit < 8; ++bit) crc ^= (byte >> bit & 1) != 0 ? of_bit[8 * position + bit] : 0;
+        tables_[position][byte] = crc;
+      }
+    }
+  }
+  uint32_t operator()(uint32_t crc) const {
+    return tables_[0][crc & 0xFF] ^ tables_[1][crc >> 8 & 0xFF] ^ tables_[2][crc >> 16 & 0xFF] ^ tables_[3][crc >> 24];
+  }
+
+ private:
+  uint32_t tables_[4][256];
+};
+
+uint64_t word_at(const char* at) {
+  uint64_t word;
+  std::memcpy(&word, at, 8);
+  return word;
+}
+
 __attribute__((target("sse4.2"))) uint32_t crc32c_hardware(uint32_t before, std::string_view data) {
-  uint64_t crc = ~before;
+  static const SkipLane skip_lane;
+  uint64_t crc = static_cast<uint32_t>(~before);
   const char* at = data.data();
   size_t left = data.size();
-  for (; left >= 8; at += 8, left -= 8) {
-    uint64_t word;
-    std::memcpy(&word, at, 8);
-    crc = __builtin_ia32_crc32di(crc, word);
+  for (; left >= 3 * kLaneBytes; at += 3 * kLaneBytes, left -= 3 * kLaneBytes) {
+    uint64_t second = 0;
+    uint64_t third = 0;
+    for (size_t i = 0; i < kLaneBytes; i += 8) {
+      crc = __builtin_ia32_crc32di(crc, word_at(at + i));
+      second = __builtin_ia32_crc32di(second, word_at(at + kLaneBytes + i));
+      third = __builtin_ia32_crc32di(third, word_at(at + 2 * kLaneBytes + i));
+    }
+    crc = skip_lane(static_cast<uint32_t>(crc)) ^ static_cast<uint32_t>(second);
+    crc = skip_lane(static_cast<uint32_t>(crc)) ^ static_cast<uint32_t>(third);
   }
+  for (; left >= 8; at += 8, left -= 8) crc = __builtin_ia32_crc32di(crc, word_at(at));
   auto crc32 = static_cast<uint32_t>(crc);
   for (; left > 0; ++at, --left) crc32 = __builtin_ia32_crc32qi(crc32, static_cast<unsigned char>(*at));
   return ~crc32;
