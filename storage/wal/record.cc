@@ -151,9 +151,17 @@ void encode_record(const raft::HardState& record, std::string& out) {
 }
 
 void encode_entry_head(const raft::Entry& entry, std::string& out) {
-  put_record_head(out, RecordType::kEntry, static_cast<uint8_t>(entry.kind), 16 + entry.payload.size());
-  put(out, entry.term.value());
-  put(out, entry.index.value());
+  // In one piece: a busy log does this a few hundred thousand times a second.
+  char head[kEntryHeadBytes] = {static_cast<char>(RecordType::kEntry), static_cast<char>(entry.kind)};
+  const size_t length = 16 + entry.payload.size();
+  RALLY_CHECK(length <= UINT32_MAX, "length", length);
+  const auto length32 = static_cast<uint32_t>(length);
+  const uint64_t term = entry.term.value();
+  const uint64_t index = entry.index.value();
+  std::memcpy(head + 4, &length32, 4);
+  std::memcpy(head + 8, &term, 8);
+  std::memcpy(head + 16, &index, 8);
+  out.append(head, sizeof head);
 }
 
 Result<Record> decode_record(std::string_view& body) {

@@ -35,5 +35,15 @@ TEST(Crc32c, CarriesOnAcrossAnySplitAndAgreesWithTheTables) {
   }
 }
 
+TEST(Crc32c, LongInputsAgreeWithTheTables) {
+  Random random(8);
+  std::string data;
+  for (int i = 0; i < 20'000; ++i) data.push_back(static_cast<char>(random.next()));
+  for (size_t size = 3000; size <= data.size(); size += 97) {
+    const std::string_view part(data.data() + size % 8, size - 8);
+    ASSERT_EQ(crc32c(5, part), crc32c_portable(5, part)) << size;
+  }
+}
+
 }  // namespace
 }  // namespace rallypoint
