@@ -8,7 +8,8 @@ namespace {
 
 constexpr uint32_t kPolynomialReflected = 0x82F63B78;
 
-// tables[k][b]: what byte b contributes when k more bytes follow it in the same 8-byte step (slicing by eight).
+// tables[k][b]: what byte b contributes when k more bytes follow it in the same 8-byte step (slicing by
+// eight).
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
 constexpr Tables make_tables() {
@@ -31,8 +32,8 @@ constexpr Tables kTables = make_tables();
 
 #if defined(__x86_64__)
 // The instruction takes 8 bytes each 3 cycles when each waits for the one before, but each cycle when three
-// independent sums run beside each other. So a long input goes in blocks of three lanes, whose sums are put together
-// by "what the first would be after as many zero bytes more", a linear map of 32 bits.
+// independent sums run beside each other. So a long input goes in blocks of three lanes, whose sums are put
+// together by "what the first would be after as many zero bytes more", a linear map of 32 bits.
 constexpr size_t kLaneBytes = 1024;
 
 class SkipLane {
@@ -53,7 +54,8 @@ class SkipLane {
     }
   }
   uint32_t operator()(uint32_t crc) const {
-    return tables_[0][crc & 0xFF] ^ tables_[1][crc >> 8 & 0xFF] ^ tables_[2][crc >> 16 & 0xFF] ^ tables_[3][crc >> 24];
+    return tables_[0][crc & 0xFF] ^ tables_[1][crc >> 8 & 0xFF] ^ tables_[2][crc >> 16 & 0xFF] ^
+           tables_[3][crc >> 24];
   }
 
  private:
@@ -108,7 +110,8 @@ uint32_t crc32c_portable(uint32_t before, std::string_view data) {
   for (; left >= 8; at += 8, left -= 8) {
     crc ^= uint32_t{at[0]} | uint32_t{at[1]} << 8 | uint32_t{at[2]} << 16 | uint32_t{at[3]} << 24;
     crc = kTables[7][crc & 0xFF] ^ kTables[6][(crc >> 8) & 0xFF] ^ kTables[5][(crc >> 16) & 0xFF] ^
-          kTables[4][crc >> 24] ^ kTables[3][at[4]] ^ kTables[2][at[5]] ^ kTables[1][at[6]] ^ kTables[0][at[7]];
+          kTables[4][crc >> 24] ^ kTables[3][at[4]] ^ kTables[2][at[5]] ^ kTables[1][at[6]] ^
+          kTables[0][at[7]];
   }
   for (; left > 0; ++at, --left) crc = (crc >> 8) ^ kTables[0][(crc ^ *at) & 0xFF];
   return ~crc;

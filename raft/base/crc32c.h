@@ -1,5 +1,6 @@
-// CRC32C (Castagnoli), the checksum of everything that Rallypoint writes to a disk or sends to a peer. In hardware
-// where the processor has SSE4.2 (asked once, at run time), else from tables; both give the same numbers.
+// CRC32C (Castagnoli), the checksum of everything that Rallypoint writes to a disk or sends to a peer. In
+// hardware where the processor has SSE4.2 (asked once, at run time), else from tables; both give the same
+// numbers.
 //
 // A checksum is carried on by handing in the one before, so that
 //   crc32c(crc32c(0, a), b) == crc32c(0, a followed by b)

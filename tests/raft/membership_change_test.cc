@@ -1,0 +1,223 @@
+// raft/membership_change.h: who votes, how that changes, and how a member comes back that lost its disk.
+#include "raft/membership_change.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/raft/support/cluster.h"
+
+namespace rallypoint::raft {
+namespace {
+
+using test::Cluster;
+using test::Node;
+using Kind = ChangeMembership::Kind;
+
+struct MembershipChange : testing::Test {
+  Cluster cluster{{1, 2, 3}};
+  uint64_t tags = 0;
+  void SetUp() override {
+    cluster.start_all();
+    ASSERT_EQ(cluster.elect()->id, NodeId(1));
+    cluster.propose(1, "a");
+    cluster.settle();
+  }
+  /// Asks node `at`; returns what it answered after all settled.
+  Status change(uint64_t at, std::vector<ChangeMembership::Change> changes) {
+    const uint64_t tag = ++tags;
+    cluster.step(at, ChangeMembership{tag, std::move(changes)});
+    cluster.settle();
+    for (const MembershipResult& result : cluster.node(at).membership_results)
+      if (result.tag == tag) return result.status;
+    return Status(Code::kUnknown, "no answer");
+  }
+  ChangeMembership::Change add(uint64_t id) { return {Kind::kAddLearner, NodeId(id), cluster.node(id).disk.directory}; }
+};
+
+TEST_F(MembershipChange, LearnerFollowsButDoesNotVote) {
+  cluster.node(4);
+  cluster.start(4);
+  EXPECT_TRUE(change(1, {add(4)}).is_ok());
+  EXPECT_EQ(cluster.commands(4), "a");
+  cluster.crash(2);
+  cluster.crash(3);
+  cluster.propose(1, "b");
+  cluster.tick_all(3);
+  EXPECT_EQ(cluster.commands(1), "a") << "the learner is no part of a majority";
+}
+
+TEST_F(MembershipChange, LearnerInSyncIsPromoted) {
+  cluster.node(4);
+  cluster.start(4);
+  ASSERT_TRUE(change(1, {add(4)}).is_ok());
+  EXPECT_TRUE(change(1, {{Kind::kPromote, NodeId(4)}}).is_ok());
+  EXPECT_EQ(cluster.node(4).core->membership().voters.size(), 4u);
+}
+
+TEST_F(MembershipChange, LearnerThatIsBehindIsNotPromoted) {
+  cluster.node(4);
+  ASSERT_TRUE(change(1, {add(4)}).is_ok());
+  const Status status = change(1, {{Kind::kPromote, NodeId(4)}});
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_EQ(status.message(), "etcdserver: can only promote a learner member which is in sync with leader");
+}
+
+TEST_F(MembershipChange, UnboundLearnerIsBoundByItsPromotion) {
+  cluster.node(4);
+  cluster.start(4);
+  ASSERT_TRUE(change(1, {{Kind::kAddLearner, NodeId(4)}}).is_ok());
+  ASSERT_TRUE(change(1, {{Kind::kPromote, NodeId(4)}}).is_ok());
+  EXPECT_EQ(cluster.node(4).core->membership().voters.back().directory, cluster.node(4).disk.directory);
+}
+
+TEST_F(MembershipChange, OnlyOneAtATime) {
+  cluster.isolate(1);
+  cluster.step(1, ChangeMembership{1, {{Kind::kRemove, NodeId(3)}}});
+  cluster.step(1, ChangeMembership{2, {{Kind::kRemove, NodeId(2)}}});
+  ASSERT_EQ(cluster.node(1).membership_results.size(), 1u);
+  EXPECT_EQ(cluster.node(1).membership_results[0].tag, 2u);
+  EXPECT_EQ(cluster.node(1).membership_results[0].status.code(), Code::kFailedPrecondition);
+}
+
+TEST_F(MembershipChange, UncommittedMembershipIsRolledBackWithItsEntry) {
+  cluster.isolate(1);
+  cluster.step(1, ChangeMembership{1, {{Kind::kRemove, NodeId(3)}}});
+  EXPECT_EQ(cluster.node(1).core->membership().voters.size(), 2u);
+  cluster.tick_all(60);
+  cluster.heal();
+  cluster.tick_all(30);
+  EXPECT_EQ(cluster.node(1).core->membership().voters.size(), 3u);
+  ASSERT_EQ(cluster.node(1).membership_results.size(), 1u);
+  EXPECT_EQ(cluster.node(1).membership_results[0].status.code(), Code::kOutcomeUnknown);
+}
+
+TEST_F(MembershipChange, RemovedLeaderStepsDownOnceCommitted) {
+  EXPECT_TRUE(change(1, {{Kind::kRemove, NodeId(1)}}).is_ok());
+  EXPECT_FALSE(cluster.node(1).leads());
+  ASSERT_NE(cluster.elect(3), nullptr) << "its best follower was told to campaign";
+  EXPECT_NE(cluster.leader()->id, NodeId(1));
+}
+
+TEST_F(MembershipChange, SeveralVotersChangeThroughJointConsensus) {
+  for (uint64_t id : {4, 5}) {
+    cluster.node(id);
+    cluster.start(id);
+    ASSERT_TRUE(change(1, {add(id)}).is_ok());
+  }
+  EXPECT_TRUE(change(1, {{Kind::kPromote, NodeId(4)}, {Kind::kPromote, NodeId(5)}, {Kind::kRemove, NodeId(2)}, {Kind::kDemote, NodeId(3)}}).is_ok());
+  const Membership& membership = cluster.node(5).core->membership();
+  EXPECT_TRUE(membership.outgoing.empty());
+  ASSERT_EQ(membership.voters.size(), 3u);
+  EXPECT_EQ(membership.voters[1].id, NodeId(4));
+  ASSERT_EQ(membership.learners.size(), 1u);
+  EXPECT_EQ(membership.learners[0].id, NodeId(3));
+}
+
+TEST_F(MembershipChange, JointPhaseNeedsBothMajorities) {
+  for (uint64_t id : {4, 5}) {
+    cluster.node(id);
+    cluster.start(id);
+    ASSERT_TRUE(change(1, {add(id)}).is_ok());
+  }
+  cluster.cut(1, 2);
+  cluster.cut(1, 3);
+  const Status status = change(1, {{Kind::kPromote, NodeId(4)}, {Kind::kPromote, NodeId(5)}, {Kind::kRemove, NodeId(2)}, {Kind::kRemove, NodeId(3)}});
+  EXPECT_EQ(status.code(), Code::kUnknown) << "1, 4, 5 are all of the new, but one of three of the old";
+  cluster.heal();
+  cluster.tick_all(15);
+  EXPECT_TRUE(cluster.node(1).membership_results.back().status.is_ok());
+  EXPECT_EQ(cluster.node(1).core->membership().voters.size(), 3u);
+}
+
+TEST_F(MembershipChange, NewLeaderLeavesTheJointPhaseOfItsPredecessor) {
+  for (uint64_t id : {4, 5}) {
+    cluster.node(id);
+    cluster.start(id);
+    ASSERT_TRUE(change(1, {add(id)}).is_ok());
+  }
+  cluster.lose = [](const Message& message) { return std::holds_alternative<AppendReply>(message.body); };
+  (void)change(1, {{Kind::kPromote, NodeId(4)}, {Kind::kPromote, NodeId(5)}});
+  cluster.crash(1);
+  cluster.lose = nullptr;
+  ASSERT_NE(cluster.elect(), nullptr);
+  cluster.tick_all(5);
+  EXPECT_TRUE(cluster.leader()->core->membership().outgoing.empty());
+  EXPECT_EQ(cluster.leader()->core->membership().voters.size(), 5u);
+}
+
+TEST_F(MembershipChange, MemberWithAWipedDiskComesBackByItself) {
+  cluster.crash(3);
+  cluster.propose(1, "b");
+  cluster.settle();
+  cluster.wipe(3);
+  cluster.start(3);
+  cluster.tick_all(10);
+  EXPECT_EQ(cluster.commands(3), "a b");
+  const Member* member = find_in(cluster.node(1).core->membership().voters, NodeId(3));
+  ASSERT_NE(member, nullptr) << "it votes again";
+  EXPECT_EQ(member->directory, cluster.node(3).disk.directory);
+  EXPECT_TRUE(cluster.node(1).core->membership().returning.empty());
+}
+
+TEST_F(MembershipChange, WipedMemberStaysOutWhileTheOthersAreNoMajority) {
+  cluster.crash(3);
+  cluster.wipe(3);
+  cluster.crash(2);
+  cluster.start(3);
+  cluster.tick_all(60);
+  cluster.start(2);
+  cluster.tick_all(60);
+  ASSERT_NE(cluster.elect(), nullptr);
+  cluster.tick_all(20);
+  EXPECT_EQ(cluster.commands(3), "a");
+  EXPECT_NE(find_in(cluster.leader()->core->membership().voters, NodeId(3)), nullptr);
+}
+
+TEST_F(MembershipChange, ReturningMemberIsPromotedByTheNextLeaderToo) {
+  cluster.crash(3);
+  cluster.wipe(3);
+  bool lose = true;
+  cluster.lose = [&](const Message& message) {  // it never catches up under the first leader
+    return lose && message.to == NodeId(3) && std::holds_alternative<AppendRequest>(message.body);
+  };
+  cluster.start(3);
+  cluster.tick_all(5);
+  ASSERT_EQ(cluster.node(1).core->membership().returning.size(), 1u);
+  cluster.isolate(1);
+  cluster.tick_all(60);
+  cluster.heal();
+  lose = false;
+  cluster.step(1, TransferLeadership{NodeId(2)});
+  ASSERT_NE(cluster.elect(), nullptr);
+  cluster.tick_all(30);
+  EXPECT_NE(find_in(cluster.leader()->core->membership().voters, NodeId(3)), nullptr);
+}
+
+TEST_F(MembershipChange, WipedDiskOfAPairComesBack) {
+  Cluster pair({1, 2});
+  pair.start_all();
+  ASSERT_NE(pair.elect(), nullptr);
+  pair.propose(1, "a");
+  pair.settle();
+  pair.crash(2);
+  pair.wipe(2);
+  pair.start(2);
+  pair.tick_all(10);
+  EXPECT_EQ(pair.commands(2), "a");
+  EXPECT_EQ(pair.node(1).core->membership().voters.size(), 2u);
+}
+
+TEST(ApplyChanges, RefusesWhatMakesNoSense) {
+  const Membership current{{{NodeId(1), DirectoryId(11)}}, {}, {{NodeId(2), DirectoryId(12)}}};
+  auto code = [&](ChangeMembership::Change change) {
+    return membership_change::apply_changes(current, {change}, {}).status().code();
+  };
+  EXPECT_EQ(code({Kind::kAddLearner, NodeId(1)}), Code::kAlreadyExists);
+  EXPECT_EQ(code({Kind::kPromote, NodeId(3)}), Code::kFailedPrecondition);
+  EXPECT_EQ(code({Kind::kDemote, NodeId(2)}), Code::kFailedPrecondition);
+  EXPECT_EQ(code({Kind::kRemove, NodeId(9)}), Code::kNotFound);
+  EXPECT_EQ(code({Kind::kRemove, NodeId(1)}), Code::kInvalidArgument);
+  EXPECT_EQ(code({Kind::kPromote, NodeId(2)}), Code::kOk);
+}
+
+}  // namespace
+}  // namespace rallypoint::raft
