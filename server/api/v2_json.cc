@@ -3,6 +3,8 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <cstring>
+#include <initializer_list>
 
 namespace rallypoint::server {
 namespace {
@@ -124,6 +126,25 @@ constexpr auto kPlain = [] {
   return table;
 }();
 
+/// How many bytes at the front stand for themselves. Eight at a time: for each byte of `word`, the top bit of
+/// `special` says that it is below 0x20, above 0x7f, or one of the five that are escaped (a byte above a special one
+/// may be flagged too, which only ends the run of eight).
+size_t plain_run(std::string_view text) {
+  constexpr uint64_t kOnes = 0x0101010101010101;
+  constexpr uint64_t kTops = 0x8080808080808080;
+  const auto has_zero = [](uint64_t word) { return (word - kOnes) & ~word; };
+  size_t run = 0;
+  for (; run + 8 <= text.size(); run += 8) {
+    uint64_t word;
+    std::memcpy(&word, text.data() + run, sizeof word);
+    uint64_t special = word | ((word - kOnes * 0x20) & ~word);
+    for (const char c : {'"', '\\', '<', '>', '&'}) special |= has_zero(word ^ (kOnes * static_cast<uint64_t>(c)));
+    if (special & kTops) break;
+  }
+  while (run < text.size() && kPlain[static_cast<uint8_t>(text[run])]) ++run;
+  return run;
+}
+
 void append_escaped(std::string& out, uint8_t c) {
   switch (c) {
     case '"': out += "\\\""; return;
@@ -179,8 +200,7 @@ size_t size_hint(const v2::NodeView& node) {
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
   while (!text.empty()) {
-    size_t run = 0;
-    while (run < text.size() && kPlain[static_cast<uint8_t>(text[run])]) ++run;
+    const size_t run = plain_run(text);
     out.append(text.substr(0, run));
     text.remove_prefix(run);
     if (text.empty()) break;

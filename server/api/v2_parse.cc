@@ -29,16 +29,23 @@ int hex_value(char c) {
 std::string_view unescape(std::string_view text, bool plus_is_blank, std::string& out) {
   out.clear();
   out.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%') {
-      const int high = i + 2 < text.size() ? hex_value(text[i + 1]) : -1;
-      const int low = i + 2 < text.size() ? hex_value(text[i + 2]) : -1;
-      if (high < 0 || low < 0) return text.substr(i, 3);
-      out += static_cast<char>(high * 16 + low);
-      i += 2;
-    } else {
-      out += plus_is_blank && text[i] == '+' ? ' ' : text[i];
+  while (!text.empty()) {
+    // Most of a text is neither; it is copied in runs.
+    size_t run = 0;
+    while (run < text.size() && text[run] != '%' && text[run] != '+') ++run;
+    out.append(text.substr(0, run));
+    text.remove_prefix(run);
+    if (text.empty()) break;
+    if (text[0] == '+') {
+      out += plus_is_blank ? ' ' : '+';
+      text.remove_prefix(1);
+      continue;
     }
+    const int high = text.size() > 2 ? hex_value(text[1]) : -1;
+    const int low = text.size() > 2 ? hex_value(text[2]) : -1;
+    if (high < 0 || low < 0) return text.substr(0, 3);
+    out += static_cast<char>(high * 16 + low);
+    text.remove_prefix(3);
   }
   return {};
 }

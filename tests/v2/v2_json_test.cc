@@ -18,7 +18,7 @@ class V2Json : public ::testing::Test {
   v2::Clock now{Instant{0}, 1'796'112'036'172'624'039};  // 2026-12-01T08:00:36.172624039Z
 };
 
-std::string quoted(std::string_view text) {
+std::string json_of(std::string_view text) {
   std::string out;
   append_json_string(out, text);
   return out;
@@ -104,18 +104,32 @@ TEST_F(V2Json, StatusOfErrors) {
 }
 
 TEST_F(V2Json, StringsAreEscapedAsGoDoes) {
-  EXPECT_EQ(quoted("a\"b\\c/\n\r\t\b\f\x01\x1f\x7f"), "\"a\\\"b\\\\c/\\n\\r\\t\\u0008\\u000c\\u0001\\u001f\x7f\"");
-  EXPECT_EQ(quoted("<&>"), "\"\\u003c\\u0026\\u003e\"");
-  EXPECT_EQ(quoted("\xc3\xa9\xf0\x9f\x98\x80\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa"),
+  EXPECT_EQ(json_of("a\"b\\c/\n\r\t\b\f\x01\x1f\x7f"), "\"a\\\"b\\\\c/\\n\\r\\t\\u0008\\u000c\\u0001\\u001f\x7f\"");
+  EXPECT_EQ(json_of("<&>"), "\"\\u003c\\u0026\\u003e\"");
+  EXPECT_EQ(json_of("\xc3\xa9\xf0\x9f\x98\x80\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa"),
             "\"\xc3\xa9\xf0\x9f\x98\x80\\u2028\\u2029\xe2\x80\xaa\"");
 }
 
+TEST_F(V2Json, EveryByteAtEveryPlaceIsTreatedAlike) {
+  for (int c = 0; c < 256; ++c) {
+    const std::string byte(1, static_cast<char>(c));
+    const std::string alone = json_of(byte).substr(1, json_of(byte).size() - 2);
+    for (size_t before = 0; before < 18; ++before) {
+      for (size_t after : {size_t{0}, size_t{1}, size_t{9}}) {
+        EXPECT_EQ(json_of(std::string(before, 'x') + byte + std::string(after, 'y')),
+                  '"' + std::string(before, 'x') + alone + std::string(after, 'y') + '"')
+            << c;
+      }
+    }
+  }
+}
+
 TEST_F(V2Json, EachByteOfInvalidUtf8BecomesAReplacement) {
-  EXPECT_EQ(quoted("\xff"), "\"\\ufffd\"");
-  EXPECT_EQ(quoted("\xed\xa0\x80"), "\"\\ufffd\\ufffd\\ufffd\"") << "a surrogate";
-  EXPECT_EQ(quoted("\xf4\x90\x80\x80"), "\"\\ufffd\\ufffd\\ufffd\\ufffd\"") << "above U+10FFFF";
-  EXPECT_EQ(quoted("\xe2\x82"), "\"\\ufffd\\ufffd\"") << "cut off";
-  EXPECT_EQ(quoted("\xc0\xaf"), "\"\\ufffd\\ufffd\"") << "overlong";
+  EXPECT_EQ(json_of("\xff"), "\"\\ufffd\"");
+  EXPECT_EQ(json_of("\xed\xa0\x80"), "\"\\ufffd\\ufffd\\ufffd\"") << "a surrogate";
+  EXPECT_EQ(json_of("\xf4\x90\x80\x80"), "\"\\ufffd\\ufffd\\ufffd\\ufffd\"") << "above U+10FFFF";
+  EXPECT_EQ(json_of("\xe2\x82"), "\"\\ufffd\\ufffd\"") << "cut off";
+  EXPECT_EQ(json_of("\xc0\xaf"), "\"\\ufffd\\ufffd\"") << "overlong";
 }
 
 }  // namespace
