@@ -11,7 +11,8 @@ std::optional<std::string> find(const Rows& rows, std::string_view key) {
   return found->second;
 }
 
-Status scan_rows(const Rows& rows, std::string_view from, std::string_view to, const EngineView::Visitor& visit) {
+Status scan_rows(const Rows& rows, std::string_view from, std::string_view to,
+                 const EngineView::Visitor& visit) {
   for (auto at = rows.lower_bound(from); at != rows.end() && (to.empty() || at->first < to); ++at) {
     if (!visit(at->first, at->second)) break;
   }
@@ -33,9 +34,14 @@ class MemoryView final : public EngineView {
 }  // namespace
 
 MemoryEngine::MemoryEngine(uint64_t seed, Rows persisted)
-    : rows_(std::make_shared<Rows>(std::move(persisted))), persisted_(rows_), random_(seed), random_flushes_(seed != 0) {}
+    : rows_(std::make_shared<Rows>(std::move(persisted))),
+      persisted_(rows_),
+      random_(seed),
+      random_flushes_(seed != 0) {}
 
-Result<std::optional<std::string>> MemoryEngine::get(std::string_view key) const { return find(*rows_, key); }
+Result<std::optional<std::string>> MemoryEngine::get(std::string_view key) const {
+  return find(*rows_, key);
+}
 
 Status MemoryEngine::scan(std::string_view from, std::string_view to, const Visitor& visit) const {
   return scan_rows(*rows_, from, to, visit);
@@ -47,8 +53,12 @@ Status MemoryEngine::write(const WriteBatch& batch) {
   if (rows_.use_count() > 1) rows_ = std::make_shared<Rows>(*rows_);
   for (const auto& operation : batch.operations()) {
     switch (operation.kind) {
-      case WriteBatch::Operation::Kind::kPut: (*rows_)[operation.key] = operation.value; break;
-      case WriteBatch::Operation::Kind::kErase: rows_->erase(operation.key); break;
+      case WriteBatch::Operation::Kind::kPut:
+        (*rows_)[operation.key] = operation.value;
+        break;
+      case WriteBatch::Operation::Kind::kErase:
+        rows_->erase(operation.key);
+        break;
       case WriteBatch::Operation::Kind::kEraseRange:
         if (operation.key < operation.value) {
           rows_->erase(rows_->lower_bound(operation.key), rows_->lower_bound(operation.value));
@@ -68,7 +78,9 @@ void MemoryEngine::maybe_flush() {
   if (!flushing_ && random_.chance(1, 64)) persisted_ = rows_;
 }
 
-std::unique_ptr<EngineView> MemoryEngine::snapshot() const { return std::make_unique<MemoryView>(rows_); }
+std::unique_ptr<EngineView> MemoryEngine::snapshot() const {
+  return std::make_unique<MemoryView>(rows_);
+}
 
 Status MemoryEngine::start_flush() {
   RALLY_RETURN_IF_ERROR(write_failure_);

@@ -1,6 +1,7 @@
-// MemoryEngine: a std::map that keeps RocksEngine's promises and no more: what was not flushed is gone after crash().
-// Flushes that were only started, and flushes that RocksDB would begin by itself, happen at moments drawn from the
-// seed; always of everything written up to some write, never of half a batch. For tests and the simulator; pure.
+// MemoryEngine: a std::map that keeps RocksEngine's promises and no more: what was not flushed is gone after
+// crash(). Flushes that were only started, and flushes that RocksDB would begin by itself, happen at moments
+// drawn from the seed; always of everything written up to some write, never of half a batch. For tests and
+// the simulator; pure.
 #pragma once
 
 #include <map>
@@ -16,7 +17,8 @@ class MemoryEngine final : public Engine {
  public:
   using Rows = std::map<std::string, std::string, std::less<>>;
 
-  /// `persisted`: what a run before left, see persisted(). Seed 0: flushes happen only when asked for, and at once.
+  /// `persisted`: what a run before left, see persisted(). Seed 0: flushes happen only when asked for, and at
+  /// once.
   explicit MemoryEngine(uint64_t seed = 0, Rows persisted = {});
 
   Result<std::optional<std::string>> get(std::string_view key) const override;
@@ -41,7 +43,7 @@ class MemoryEngine final : public Engine {
 
   std::shared_ptr<Rows> rows_;  // copied before a write if anybody else looks at it
   Shared persisted_;
-  Shared flushing_;             // started, not done; null = none
+  Shared flushing_;  // started, not done; null = none
   Random random_;
   bool random_flushes_;
   Status write_failure_;

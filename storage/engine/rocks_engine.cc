@@ -9,8 +9,12 @@
 namespace rallypoint::storage {
 namespace {
 
-rocksdb::Slice slice(std::string_view view) { return {view.data(), view.size()}; }
-std::string_view view_of(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+rocksdb::Slice slice(std::string_view view) {
+  return {view.data(), view.size()};
+}
+std::string_view view_of(const rocksdb::Slice& slice) {
+  return {slice.data(), slice.size()};
+}
 
 Status from_rocks(const rocksdb::Status& status, const std::string& directory) {
   if (status.ok()) return Status::ok();
@@ -19,7 +23,8 @@ Status from_rocks(const rocksdb::Status& status, const std::string& directory) {
     return Status::resource_exhausted(message + "; free space on this disk, then start the node again");
   }
   if (status.IsCorruption()) {
-    return Status::data_loss(message + "; move this directory away, the state is rebuilt from a peer's snapshot");
+    return Status::data_loss(message +
+                             "; move this directory away, the state is rebuilt from a peer's snapshot");
   }
   if (status.IsIOError()) return Status::internal(message);
   return Status::internal(message);
@@ -67,8 +72,8 @@ rocksdb::ReadOptions read_options(const rocksdb::Snapshot* snapshot = nullptr) {
   return options;
 }
 
-Result<std::optional<std::string>> get_from(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::string_view key,
-                                            const std::string& directory) {
+Result<std::optional<std::string>> get_from(rocksdb::DB& db, const rocksdb::ReadOptions& options,
+                                            std::string_view key, const std::string& directory) {
   std::string value;
   const rocksdb::Status status = db.Get(options, slice(key), &value);
   if (status.IsNotFound()) return std::optional<std::string>();
@@ -114,7 +119,8 @@ RocksEngine::RocksEngine(std::string directory, std::unique_ptr<rocksdb::DB> db)
 
 RocksEngine::~RocksEngine() = default;
 
-Result<std::unique_ptr<RocksEngine>> RocksEngine::open(const std::string& directory, const RocksOptions& options) {
+Result<std::unique_ptr<RocksEngine>> RocksEngine::open(const std::string& directory,
+                                                       const RocksOptions& options) {
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(make_options(options), directory, &db);
   if (!status.ok()) return from_rocks(status, directory);
@@ -133,8 +139,12 @@ Status RocksEngine::write(const WriteBatch& batch) {
   rocksdb::WriteBatch rocks;
   for (const auto& operation : batch.operations()) {
     switch (operation.kind) {
-      case WriteBatch::Operation::Kind::kPut: rocks.Put(operation.key, operation.value); break;
-      case WriteBatch::Operation::Kind::kErase: rocks.Delete(operation.key); break;
+      case WriteBatch::Operation::Kind::kPut:
+        rocks.Put(operation.key, operation.value);
+        break;
+      case WriteBatch::Operation::Kind::kErase:
+        rocks.Delete(operation.key);
+        break;
       case WriteBatch::Operation::Kind::kEraseRange:
         // RocksDB takes an inverted range as an error at flush time; here it is simply empty.
         if (operation.key < operation.value) rocks.DeleteRange(operation.key, operation.value);
@@ -146,7 +156,9 @@ Status RocksEngine::write(const WriteBatch& batch) {
   return from_rocks(db_->Write(options, &rocks), directory_);
 }
 
-std::unique_ptr<EngineView> RocksEngine::snapshot() const { return std::make_unique<RocksView>(*db_, directory_); }
+std::unique_ptr<EngineView> RocksEngine::snapshot() const {
+  return std::make_unique<RocksView>(*db_, directory_);
+}
 
 Status RocksEngine::start_flush() {
   rocksdb::FlushOptions options;
@@ -155,7 +167,9 @@ Status RocksEngine::start_flush() {
   return from_rocks(db_->Flush(options), directory_);
 }
 
-Status RocksEngine::flush() { return from_rocks(db_->Flush(rocksdb::FlushOptions()), directory_); }
+Status RocksEngine::flush() {
+  return from_rocks(db_->Flush(rocksdb::FlushOptions()), directory_);
+}
 
 Result<std::optional<std::string>> RocksEngine::get_persisted(std::string_view key) const {
   rocksdb::ReadOptions options = read_options();

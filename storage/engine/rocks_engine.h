@@ -1,9 +1,10 @@
-// RocksEngine: the state machine's rows in RocksDB. Its own WAL is off: the Raft log is the WAL, and what a crash takes
-// from the memtable is applied again from there. One column family, so that one flush covers everything.
+// RocksEngine: the state machine's rows in RocksDB. Its own WAL is off: the Raft log is the WAL, and what a
+// crash takes from the memtable is applied again from there. One column family, so that one flush covers
+// everything.
 //
-// write(), start_flush() and flush() belong to the apply loop; snapshots and get_persisted() may be used from any
-// thread. A background error (full disk, damaged table) comes back from every later write(); the node must stop then,
-// or, for a full disk, may be started again once there is room.
+// write(), start_flush() and flush() belong to the apply loop; snapshots and get_persisted() may be used from
+// any thread. A background error (full disk, damaged table) comes back from every later write(); the node
+// must stop then, or, for a full disk, may be started again once there is room.
 #pragma once
 
 #include <memory>
@@ -18,8 +19,8 @@ class DB;
 namespace rallypoint::storage {
 
 struct RocksOptions {
-  /// Rows gathered in memory before a flush starts by itself. Bytes; default 64 MiB. More: fewer flushes, more log to
-  /// replay after a crash.
+  /// Rows gathered in memory before a flush starts by itself. Bytes; default 64 MiB. More: fewer flushes,
+  /// more log to replay after a crash.
   size_t memtable_bytes = 64 << 20;
   /// Cache of table blocks. Bytes; default 32 MiB.
   size_t block_cache_bytes = 32 << 20;
@@ -27,8 +28,10 @@ struct RocksOptions {
 
 class RocksEngine final : public Engine {
  public:
-  /// Opens the database in `directory`, or makes an empty one there. DataLoss: tables or manifest are damaged.
-  static Result<std::unique_ptr<RocksEngine>> open(const std::string& directory, const RocksOptions& options = {});
+  /// Opens the database in `directory`, or makes an empty one there. DataLoss: tables or manifest are
+  /// damaged.
+  static Result<std::unique_ptr<RocksEngine>> open(const std::string& directory,
+                                                   const RocksOptions& options = {});
   ~RocksEngine() override;
 
   Result<std::optional<std::string>> get(std::string_view key) const override;

@@ -15,14 +15,20 @@ bool is_below(const std::string& path, const std::string& directory) {
   return path.size() > directory.size() && path.starts_with(directory) && path[directory.size()] == '/';
 }
 
-Status halted_status() { return Status::unavailable("the power is off (MemoryFileSystem::halt_at)"); }
+Status halted_status() {
+  return Status::unavailable("the power is off (MemoryFileSystem::halt_at)");
+}
 
 }  // namespace
 
 class MemoryFile final : public File {
  public:
   MemoryFile(MemoryFileSystem& owner, MemoryFileSystem::NodePtr node, std::string path, bool writable)
-      : owner_(owner), node_(std::move(node)), path_(std::move(path)), writable_(writable), life_(owner.life_) {}
+      : owner_(owner),
+        node_(std::move(node)),
+        path_(std::move(path)),
+        writable_(writable),
+        life_(owner.life_) {}
 
   Status write_at(uint64_t offset, std::string_view data) override {
     return write_at(offset, std::vector<std::string_view>{data});
@@ -100,7 +106,8 @@ class MemoryFile final : public File {
   uint64_t life_;
 };
 
-// ---- operations ---------------------------------------------------------------------------------------------
+// ---- operations
+// ---------------------------------------------------------------------------------------------
 
 MemoryFileSystem::Verdict MemoryFileSystem::count(Status& status) {
   if (halted_) {
@@ -150,7 +157,8 @@ Result<std::unique_ptr<File>> MemoryFileSystem::open(const std::string& path, Mo
   if (halted_) return halted_status();
   const auto found = names_.find(path);
   if (found == names_.end()) {
-    if (mode == Mode::kRead || mode == Mode::kReadWrite) return Status::not_found("open " + path + ": no such file");
+    if (mode == Mode::kRead || mode == Mode::kReadWrite)
+      return Status::not_found("open " + path + ": no such file");
     if (const std::string parent = parent_of(path); !parent.empty() && !directories_.contains(parent)) {
       return Status::not_found("open " + path + ": no such directory");
     }
@@ -158,7 +166,8 @@ Result<std::unique_ptr<File>> MemoryFileSystem::open(const std::string& path, Mo
   } else if (mode == Mode::kCreate) {
     return Status::already_exists("open " + path + ": the file exists");
   }
-  return std::unique_ptr<File>(std::make_unique<MemoryFile>(*this, names_.at(path), path, mode != Mode::kRead));
+  return std::unique_ptr<File>(
+      std::make_unique<MemoryFile>(*this, names_.at(path), path, mode != Mode::kRead));
 }
 
 Status MemoryFileSystem::create_directories(const std::string& path) {
@@ -171,7 +180,8 @@ Status MemoryFileSystem::create_directories(const std::string& path) {
 
 Result<std::vector<std::string>> MemoryFileSystem::list(const std::string& directory) {
   if (halted_) return halted_status();
-  if (!directories_.contains(directory)) return Status::not_found("list " + directory + ": no such directory");
+  if (!directories_.contains(directory))
+    return Status::not_found("list " + directory + ": no such directory");
   std::set<std::string> names;
   const auto add = [&](const std::string& path) {
     if (!is_below(path, directory)) return;
@@ -206,7 +216,8 @@ Status MemoryFileSystem::remove_all(const std::string& path) {
     if (name == path || is_below(name, path)) files.push_back(name);
   }
   for (const std::string& name : files) RALLY_RETURN_IF_ERROR(remove(name));
-  std::erase_if(directories_, [&](const auto& entry) { return entry.first == path || is_below(entry.first, path); });
+  std::erase_if(directories_,
+                [&](const auto& entry) { return entry.first == path || is_below(entry.first, path); });
   // Durable when it returns, as PosixFileSystem's is.
   std::erase_if(pending_names_, [&](const NameChange& change) {
     if (!is_below(change.path, path)) return false;
@@ -225,14 +236,16 @@ Status MemoryFileSystem::sync_directory(const std::string& path) {
   ++syncs_;
   if (!sync_failure_.is_ok()) return sync_failure_;
   std::erase_if(pending_names_, [&](const NameChange& change) {
-    if (parent_of(change.path) != path && (change.from.empty() || parent_of(change.from) != path)) return false;
+    if (parent_of(change.path) != path && (change.from.empty() || parent_of(change.from) != path))
+      return false;
     apply(change, durable_names_);
     return true;
   });
   return Status::ok();
 }
 
-// ---- faults -------------------------------------------------------------------------------------------------
+// ---- faults
+// -------------------------------------------------------------------------------------------------
 
 // Each sector keeps the state after some prefix of the changes that touched it, chosen by itself.
 void MemoryFileSystem::lose(Node& node, Random& random) const {
@@ -263,7 +276,8 @@ void MemoryFileSystem::lose(Node& node, Random& random) const {
       const Change& change = *touching[i];
       const uint64_t from = std::max(change.offset, sector);
       if (change.truncate) {
-        std::fill(after.begin() + static_cast<ptrdiff_t>(from), after.begin() + static_cast<ptrdiff_t>(sector_end), 0);
+        std::fill(after.begin() + static_cast<ptrdiff_t>(from),
+                  after.begin() + static_cast<ptrdiff_t>(sector_end), 0);
       } else {
         const uint64_t to = std::min<uint64_t>(change.offset + change.data.size(), sector_end);
         after.replace(from, to - from, change.data, from - change.offset, to - from);

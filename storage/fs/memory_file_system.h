@@ -1,18 +1,21 @@
-// MemoryFileSystem: the liar. Files in memory that behave as badly as a disk may, at a moment the test chooses:
+// MemoryFileSystem: the liar. Files in memory that behave as badly as a disk may, at a moment the test
+// chooses:
 //
-//   crash(seed)          what no sync covered is lost in part: of each unsynced sector any version since the last sync
-//                        may be found (so the last write is torn), the file's size is that of any moment since, and
-//                        each name created, renamed or removed since sync_directory() is so or is not, independently
+//   crash(seed)          what no sync covered is lost in part: of each unsynced sector any version since the
+//                        last sync may be found (so the last write is torn), the file's size is that of any
+//                        moment since, and each name created, renamed or removed since sync_directory() is so
+//                        or is not, independently
 //   halt_at(n)           the n-th operation from now takes place without being made durable, and from then on
 //                        everything fails as Unavailable until crash(): power lost at exactly that step
 //   fail_operation(n, s) the n-th operation from now does nothing and returns `s`
-//   fail_syncs(s)        syncs return `s` and forget what was waiting: as the kernel does, a later sync that succeeds
-//                        does not bring it back
+//   fail_syncs(s)        syncs return `s` and forget what was waiting: as the kernel does, a later sync that
+//                        succeeds does not bring it back
 //   set_capacity(bytes)  the disk is full beyond that; a write that does not fit is done in part
 //
-// Operations are counted: open for creation, write, truncate, sync, rename, remove, create and sync of directories;
-// reads are not. Pure: no threads, no clock, all chance comes from the seed. A created directory is durable at once
-// (PosixFileSystem syncs the parent itself). Handles that were open across a crash are dead.
+// Operations are counted: open for creation, write, truncate, sync, rename, remove, create and sync of
+// directories; reads are not. Pure: no threads, no clock, all chance comes from the seed. A created directory
+// is durable at once (PosixFileSystem syncs the parent itself). Handles that were open across a crash are
+// dead.
 #pragma once
 
 #include <map>

@@ -19,16 +19,23 @@ Status error_status(int error, const char* call, const std::string& path) {
   std::string what = std::string(call) + " " + path + ": " + std::generic_category().message(error);
   switch (error) {
     case ENOSPC:
-    case EDQUOT: return Status::resource_exhausted(what + "; free space on this disk, then start the node again");
-    case EIO: return Status::data_loss(what + "; the disk fails, look into the kernel log and replace it");
-    case ENOENT: return Status::not_found(what);
-    case EEXIST: return Status::already_exists(what);
+    case EDQUOT:
+      return Status::resource_exhausted(what + "; free space on this disk, then start the node again");
+    case EIO:
+      return Status::data_loss(what + "; the disk fails, look into the kernel log and replace it");
+    case ENOENT:
+      return Status::not_found(what);
+    case EEXIST:
+      return Status::already_exists(what);
     case EACCES:
     case EPERM:
-    case EROFS: return {Code::kPermissionDenied, what + "; the node's user must own this path and be able to write it"};
+    case EROFS:
+      return {Code::kPermissionDenied, what + "; the node's user must own this path and be able to write it"};
     case EMFILE:
-    case ENFILE: return Status::resource_exhausted(what + "; raise the limit of open files (ulimit -n)");
-    default: return Status::internal(what);
+    case ENFILE:
+      return Status::resource_exhausted(what + "; raise the limit of open files (ulimit -n)");
+    default:
+      return Status::internal(what);
   }
 }
 
@@ -86,7 +93,8 @@ class PosixFile final : public File {
     size_t filled = 0;
     while (filled < count) {
       const ssize_t result = retrying([&] {
-        return ::pread(descriptor_, data.data() + filled, count - filled, static_cast<off_t>(offset + filled));
+        return ::pread(descriptor_, data.data() + filled, count - filled,
+                       static_cast<off_t>(offset + filled));
       });
       if (result < 0) return error_status(errno, "read", path_);
       if (result == 0) break;
@@ -97,7 +105,8 @@ class PosixFile final : public File {
   }
 
   Status sync() override {
-    if (retrying([&] { return ::fdatasync(descriptor_); }) < 0) return error_status(errno, "fdatasync", path_);
+    if (retrying([&] { return ::fdatasync(descriptor_); }) < 0)
+      return error_status(errno, "fdatasync", path_);
     return Status::ok();
   }
 
@@ -109,7 +118,7 @@ class PosixFile final : public File {
   }
 
   Result<uint64_t> size() const override {
-    struct stat status{};
+    struct stat status {};
     if (::fstat(descriptor_, &status) < 0) return error_status(errno, "fstat", path_);
     return static_cast<uint64_t>(status.st_size);
   }
@@ -125,10 +134,18 @@ class PosixFile final : public File {
 Result<std::unique_ptr<File>> PosixFileSystem::open(const std::string& path, Mode mode) {
   int flags = O_CLOEXEC;
   switch (mode) {
-    case Mode::kRead: flags |= O_RDONLY; break;
-    case Mode::kReadWrite: flags |= O_RDWR; break;
-    case Mode::kCreate: flags |= O_RDWR | O_CREAT | O_EXCL; break;
-    case Mode::kCreateOrOpen: flags |= O_RDWR | O_CREAT; break;
+    case Mode::kRead:
+      flags |= O_RDONLY;
+      break;
+    case Mode::kReadWrite:
+      flags |= O_RDWR;
+      break;
+    case Mode::kCreate:
+      flags |= O_RDWR | O_CREAT | O_EXCL;
+      break;
+    case Mode::kCreateOrOpen:
+      flags |= O_RDWR | O_CREAT;
+      break;
   }
   const int descriptor = retrying([&] { return ::open(path.c_str(), flags, 0640); });
   if (descriptor < 0) return error_status(errno, "open", path);
@@ -137,9 +154,10 @@ Result<std::unique_ptr<File>> PosixFileSystem::open(const std::string& path, Mod
 
 Status PosixFileSystem::create_directories(const std::string& path) {
   if (path.empty()) return Status::ok();
-  if (::mkdir(path.c_str(), 0750) == 0) return sync_directory(std::filesystem::path(path).parent_path().string());
+  if (::mkdir(path.c_str(), 0750) == 0)
+    return sync_directory(std::filesystem::path(path).parent_path().string());
   if (errno == EEXIST) {
-    struct stat status{};
+    struct stat status {};
     if (::stat(path.c_str(), &status) < 0) return error_status(errno, "stat", path);
     return S_ISDIR(status.st_mode) ? Status::ok() : error_status(EEXIST, "mkdir", path);
   }
@@ -165,7 +183,7 @@ Result<std::vector<std::string>> PosixFileSystem::list(const std::string& direct
 }
 
 Result<bool> PosixFileSystem::exists(const std::string& path) {
-  struct stat status{};
+  struct stat status {};
   if (::stat(path.c_str(), &status) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
   return error_status(errno, "stat", path);

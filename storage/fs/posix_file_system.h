@@ -1,8 +1,10 @@
-// PosixFileSystem: the real files. Thread safe in itself (it holds no state); a File belongs to one thread at a time.
+// PosixFileSystem: the real files. Thread safe in itself (it holds no state); a File belongs to one thread at
+// a time.
 //
-// Errors name the call, the path and what to do. ENOSPC and EDQUOT are ResourceExhausted, EIO is DataLoss, a missing
-// file NotFound, no permission PermissionDenied; the rest Internal. Interrupted and short writes are carried on.
-// create_directories() and remove_all() make their names durable themselves; for files sync_directory() does it.
+// Errors name the call, the path and what to do. ENOSPC and EDQUOT are ResourceExhausted, EIO is DataLoss, a
+// missing file NotFound, no permission PermissionDenied; the rest Internal. Interrupted and short writes are
+// carried on. create_directories() and remove_all() make their names durable themselves; for files
+// sync_directory() does it.
 #pragma once
 
 #include "storage/fs/file_system.h"

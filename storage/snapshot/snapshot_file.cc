@@ -129,7 +129,9 @@ Result<SnapshotInfo> read_file(const File& file, const std::string& path,
   return info;
 }
 
-bool is_finished_name(std::string_view name) { return name.size() == kNameBytes && name.ends_with(kSuffix); }
+bool is_finished_name(std::string_view name) {
+  return name.size() == kNameBytes && name.ends_with(kSuffix);
+}
 
 }  // namespace
 
@@ -140,8 +142,8 @@ std::string snapshot_path(const std::string& directory, Index index, Term term) 
   return directory + "/" + name;
 }
 
-Result<SnapshotInfo> write_snapshot(FileSystem& file_system, const std::string& directory, const SnapshotPoint& point,
-                                    const EngineView& view) {
+Result<SnapshotInfo> write_snapshot(FileSystem& file_system, const std::string& directory,
+                                    const SnapshotPoint& point, const EngineView& view) {
   RALLY_RETURN_IF_ERROR(file_system.create_directories(directory));
   const std::string final_path = snapshot_path(directory, point.index, point.term);
   const std::string path = final_path + std::string(kUnfinishedSuffix);
@@ -168,8 +170,9 @@ Result<SnapshotInfo> write_snapshot(FileSystem& file_system, const std::string& 
   return info;
 }
 
-Result<SnapshotInfo> read_snapshot(FileSystem& file_system, const std::string& path,
-                                   const std::function<Status(std::string_view key, std::string_view value)>& row) {
+Result<SnapshotInfo> read_snapshot(
+    FileSystem& file_system, const std::string& path,
+    const std::function<Status(std::string_view key, std::string_view value)>& row) {
   auto file = file_system.open(path, FileSystem::Mode::kRead);
   if (!file.is_ok()) return file.status();
   auto info = read_file(**file, path, row);

@@ -50,7 +50,8 @@ Result<size_t> head_bytes(std::string_view fixed) {
                                        ", this build knows version " + std::to_string(kSnapshotVersion));
   }
   const auto membership_bytes = number_at<uint32_t>(fixed, 12);
-  if (membership_bytes > kMembershipBytesMax) return Status::data_loss("the head's membership is impossibly large");
+  if (membership_bytes > kMembershipBytesMax)
+    return Status::data_loss("the head's membership is impossibly large");
   return kHeadFixedBytes + membership_bytes + 4;
 }
 
@@ -128,7 +129,8 @@ Result<Foot> decode_foot(std::string_view bytes) {
   if (bytes.size() != kFootBytes || !bytes.ends_with(kFootMagic)) {
     return Status::data_loss("the end is missing: the snapshot is cut short");
   }
-  if (number_at<uint32_t>(bytes, 0) != 0 || crc32c(0, bytes.substr(0, 24)) != number_at<uint32_t>(bytes, 24)) {
+  if (number_at<uint32_t>(bytes, 0) != 0 ||
+      crc32c(0, bytes.substr(0, 24)) != number_at<uint32_t>(bytes, 24)) {
     return Status::data_loss("the foot's checksum is wrong");
   }
   return Foot{number_at<uint64_t>(bytes, 4), number_at<uint64_t>(bytes, 12), number_at<uint32_t>(bytes, 20)};

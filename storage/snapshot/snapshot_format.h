@@ -1,4 +1,5 @@
-// The parts of a snapshot file as bytes (the grammar is in snapshot_file.h). Private to storage/snapshot. Pure.
+// The parts of a snapshot file as bytes (the grammar is in snapshot_file.h). Private to storage/snapshot.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ inline constexpr uint32_t kBlockBytesMax = 1 << 30;
 inline constexpr uint32_t kMembershipBytesMax = 64 << 20;
 
 std::string encode_head(const SnapshotPoint& point);
-/// The size of the whole head, from its fixed part. DataLoss: not a snapshot; FailedPrecondition: another version.
+/// The size of the whole head, from its fixed part. DataLoss: not a snapshot; FailedPrecondition: another
+/// version.
 Result<size_t> head_bytes(std::string_view fixed);
 Result<SnapshotPoint> decode_head(std::string_view head);
 

@@ -5,11 +5,14 @@
 namespace rallypoint::storage {
 namespace {
 
-std::string incoming_path(const std::string& directory) { return directory + "/incoming.part"; }
+std::string incoming_path(const std::string& directory) {
+  return directory + "/incoming.part";
+}
 
 }  // namespace
 
-Result<std::unique_ptr<SnapshotReader>> SnapshotReader::open(FileSystem& file_system, const std::string& path) {
+Result<std::unique_ptr<SnapshotReader>> SnapshotReader::open(FileSystem& file_system,
+                                                             const std::string& path) {
   auto file = file_system.open(path, FileSystem::Mode::kRead);
   if (!file.is_ok()) return file.status();
   const auto size = (*file)->size();
@@ -39,7 +42,8 @@ Result<SnapshotReader::Piece> SnapshotReader::read(uint64_t offset, size_t count
   return piece;
 }
 
-Result<std::unique_ptr<SnapshotReceiver>> SnapshotReceiver::begin(FileSystem& file_system, std::string directory,
+Result<std::unique_ptr<SnapshotReceiver>> SnapshotReceiver::begin(FileSystem& file_system,
+                                                                  std::string directory,
                                                                   SnapshotPoint point) {
   RALLY_RETURN_IF_ERROR(file_system.create_directories(directory));
   auto file = file_system.open(incoming_path(directory), FileSystem::Mode::kCreateOrOpen);
@@ -72,8 +76,9 @@ Result<SnapshotInfo> SnapshotReceiver::finish() {
   auto info = verify_snapshot(file_system_, path);
   if (!info.is_ok()) return give_up(info.status());
   if (info->point != point_) {
-    return give_up(Status::data_loss("received a snapshot at index " + std::to_string(info->point.index.value()) +
-                                     ", promised was one at " + std::to_string(point_.index.value())));
+    return give_up(Status::data_loss("received a snapshot at index " +
+                                     std::to_string(info->point.index.value()) + ", promised was one at " +
+                                     std::to_string(point_.index.value())));
   }
   info->path = snapshot_path(directory_, point_.index, point_.term);
   RALLY_RETURN_IF_ERROR(file_system_.rename(path, info->path));

@@ -11,7 +11,8 @@ constexpr std::string_view kStatePrefix = "state-";
 
 }  // namespace
 
-// CURRENT_STATE holds a snapshot's head (version, term, index, membership, checksum): the name follows from it.
+// CURRENT_STATE holds a snapshot's head (version, term, index, membership, checksum): the name follows from
+// it.
 std::string StateDirectory::path_of(const SnapshotPoint& point) const {
   return root_ + "/" + std::string(kStatePrefix) + std::to_string(point.index.value()) + "-" +
          std::to_string(point.term.value());
@@ -24,7 +25,8 @@ Result<StateDirectory> StateDirectory::open(FileSystem& file_system, std::string
   auto present = file_system.exists(pointer);
   if (!present.is_ok()) return present.status();
   if (!*present) {
-    // Never begun, or a crash before the first pointer was durable: then nothing in state-0-0 counts yet either.
+    // Never begun, or a crash before the first pointer was durable: then nothing in state-0-0 counts yet
+    // either.
     const SnapshotPoint first;
     auto path = directory.prepare(first);
     if (!path.is_ok()) return path.status();
@@ -80,7 +82,8 @@ Status StateDirectory::remove_others() {
   if (!names.is_ok()) return names.status();
   for (const std::string& name : *names) {
     const std::string path = root_ + "/" + name;
-    if (name.starts_with(kStatePrefix) && path != current_.path) RALLY_RETURN_IF_ERROR(file_system_->remove_all(path));
+    if (name.starts_with(kStatePrefix) && path != current_.path)
+      RALLY_RETURN_IF_ERROR(file_system_->remove_all(path));
   }
   return Status::ok();
 }

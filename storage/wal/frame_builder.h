@@ -1,6 +1,6 @@
-// FrameBuilder: gathers the records of one frame for one gathered write. Small payloads are copied next to their heads
-// (a copy of 300 bytes costs less than one more piece in the system call), large ones stay where they are; their Bytes
-// are kept until clear(). Owned by Wal; reused, so that a busy log allocates nothing.
+// FrameBuilder: gathers the records of one frame for one gathered write. Small payloads are copied next to
+// their heads (a copy of 300 bytes costs less than one more piece in the system call), large ones stay where
+// they are; their Bytes are kept until clear(). Owned by Wal; reused, so that a busy log allocates nothing.
 #pragma once
 
 #include <cstdint>

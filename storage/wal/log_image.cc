@@ -27,9 +27,9 @@ std::optional<Term> LogImage::term_at(Index index) const {
 
 Status LogImage::append(raft::EntryId id) {
   if (id.index <= start_.index || id.index > last_.index + 1) {
-    return Status::invalid_argument("entry " + text(id.term, id.index) + " does not fit into a log that starts after " +
-                                    text(start_.term, start_.index) + " and ends with " +
-                                    text(last_.term, last_.index));
+    return Status::invalid_argument(
+        "entry " + text(id.term, id.index) + " does not fit into a log that starts after " +
+        text(start_.term, start_.index) + " and ends with " + text(last_.term, last_.index));
   }
   if (const auto before = term_at(id.index - 1); before && *before > id.term) {
     return Status::invalid_argument("entry " + text(id.term, id.index) + " follows one of the later term " +
@@ -46,8 +46,8 @@ Status LogImage::append(raft::EntryId id) {
 
 Status LogImage::set_start(raft::SnapshotMeta start, bool keep_entries) {
   if (start.index < start_.index || (start.index == start_.index && start.term != start_.term)) {
-    return Status::invalid_argument("the log starts after " + text(start_.term, start_.index) + " and can't start at " +
-                                    text(start.term, start.index));
+    return Status::invalid_argument("the log starts after " + text(start_.term, start_.index) +
+                                    " and can't start at " + text(start.term, start.index));
   }
   if (!keep_entries) {
     runs_.clear();

@@ -89,7 +89,9 @@ Status take_start(Taker& taker, raft::SnapshotMeta& start) {
   return Status::ok();
 }
 
-Status too_short() { return Status::data_loss("the record is too short for its type"); }
+Status too_short() {
+  return Status::data_loss("the record is too short for its type");
+}
 
 }  // namespace
 
@@ -173,7 +175,8 @@ Result<Record> decode_record(std::string_view& body) {
   std::memcpy(&zero, body.data() + 2, 2);
   std::memcpy(&length, body.data() + 4, 4);
   if (zero != 0) return Status::data_loss("a reserved field is not zero");
-  if (padded(length) > body.size() - kRecordHeadBytes) return Status::data_loss("the record is longer than its frame");
+  if (padded(length) > body.size() - kRecordHeadBytes)
+    return Status::data_loss("the record is longer than its frame");
   Taker taker(body.substr(kRecordHeadBytes, length));
   body.remove_prefix(kRecordHeadBytes + padded(length));
 

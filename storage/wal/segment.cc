@@ -21,7 +21,8 @@ const std::string& zeros() {
 }
 
 bool all_zero(std::string_view bytes) {
-  return bytes.empty() || (bytes[0] == 0 && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+  return bytes.empty() ||
+         (bytes[0] == 0 && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
 /// The file up to its last byte that is not zero. Most of a young segment is zeros, which are not kept.
@@ -41,7 +42,8 @@ Result<std::string> read_used_part(const File& file, uint64_t file_bytes) {
     zeros_pending = 0;
     data += *chunk;
   }
-  while (data.size() >= 4096 && all_zero({data.data() + data.size() - 4096, 4096})) data.resize(data.size() - 4096);
+  while (data.size() >= 4096 && all_zero({data.data() + data.size() - 4096, 4096}))
+    data.resize(data.size() - 4096);
   while (!data.empty() && data.back() == 0) data.pop_back();
   return data;
 }
@@ -65,13 +67,16 @@ std::optional<uint64_t> parse_segment_name(std::string_view name) {
   if (name.size() != kDigits + kSuffix.size() || !name.ends_with(kSuffix)) return std::nullopt;
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + kDigits, number, 16);
-  if (error != std::errc() || end != name.data() + kDigits || segment_name(number) != name) return std::nullopt;
+  if (error != std::errc() || end != name.data() + kDigits || segment_name(number) != name)
+    return std::nullopt;
   return number;
 }
 
-// ---- SegmentPreparer ----------------------------------------------------------------------------------------
+// ---- SegmentPreparer
+// ----------------------------------------------------------------------------------------
 
-SegmentPreparer::SegmentPreparer(FileSystem& file_system, std::string directory, uint64_t number, uint64_t bytes)
+SegmentPreparer::SegmentPreparer(FileSystem& file_system, std::string directory, uint64_t number,
+                                 uint64_t bytes)
     : file_system_(file_system), directory_(std::move(directory)), number_(number), bytes_(bytes) {}
 
 Status SegmentPreparer::open() {
@@ -118,13 +123,14 @@ Status SegmentPreparer::finish(uint64_t bytes_min) {
   return Status::ok();
 }
 
-// ---- SegmentWriter ------------------------------------------------------------------------------------------
+// ---- SegmentWriter
+// ------------------------------------------------------------------------------------------
 
 SegmentWriter::SegmentWriter(std::unique_ptr<File> file, DirectoryId id, uint64_t number, uint64_t bytes)
     : SegmentWriter(std::move(file), id, number, bytes, 0, 0) {}
 
-SegmentWriter::SegmentWriter(std::unique_ptr<File> file, DirectoryId id, uint64_t number, uint64_t bytes, uint64_t end,
-                             uint32_t chain)
+SegmentWriter::SegmentWriter(std::unique_ptr<File> file, DirectoryId id, uint64_t number, uint64_t bytes,
+                             uint64_t end, uint32_t chain)
     : file_(std::move(file)),
       salt_(segment_salt(id, number)),
       number_(number),
@@ -164,7 +170,8 @@ Status SegmentWriter::sync() {
   return Status::ok();
 }
 
-// ---- scan_segment -------------------------------------------------------------------------------------------
+// ---- scan_segment
+// -------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -181,8 +188,8 @@ std::string hex(uint32_t number) {
 }
 
 /// What is wrong with the frame at `at`, or empty; then `head` is set.
-std::string judge_frame(std::string_view data, uint64_t file_bytes, uint64_t at, uint32_t salt, uint32_t chain,
-                        FrameHead& head) {
+std::string judge_frame(std::string_view data, uint64_t file_bytes, uint64_t at, uint32_t salt,
+                        uint32_t chain, FrameHead& head) {
   const auto decoded = decode_frame_head(data.substr(at), salt, at);
   if (!decoded) {
     return all_zero(data.substr(at, kFrameHeadBytes)) ? "no frame, but bytes other than zero behind it"
@@ -199,7 +206,8 @@ std::string judge_frame(std::string_view data, uint64_t file_bytes, uint64_t at,
 
 }  // namespace
 
-Result<ScannedSegment> scan_segment(const File& file, const std::string& path, DirectoryId id, uint64_t number) {
+Result<ScannedSegment> scan_segment(const File& file, const std::string& path, DirectoryId id,
+                                    uint64_t number) {
   ScannedSegment scanned;
   const auto size = file.size();
   if (!size.is_ok()) return size.status();
@@ -216,7 +224,8 @@ Result<ScannedSegment> scan_segment(const File& file, const std::string& path, D
   const auto salt_at = [&](uint64_t at) { return at == 0 ? 0 : salt; };
   while (scanned.end < scanned.dirty_end) {
     const uint64_t at = scanned.end;
-    // A body may end in zeros, which the reading left out: give it what its head asks for, as far as the file goes.
+    // A body may end in zeros, which the reading left out: give it what its head asks for, as far as the file
+    // goes.
     uint64_t wanted = std::min(at + kFrameHeadBytes, scanned.file_bytes);
     if (data.size() < wanted) data.resize(wanted);
     if (const auto head = decode_frame_head(std::string_view(data).substr(at), salt_at(at), at)) {
@@ -234,7 +243,8 @@ Result<ScannedSegment> scan_segment(const File& file, const std::string& path, D
 
   if (!scanned.damage.empty()) {
     // Likewise a head ends in zeros more often than not.
-    data.resize(std::max<uint64_t>(data.size(), std::min(scanned.dirty_end + kFrameHeadBytes, scanned.file_bytes)));
+    data.resize(
+        std::max<uint64_t>(data.size(), std::min(scanned.dirty_end + kFrameHeadBytes, scanned.file_bytes)));
     for (uint64_t at = scanned.end; at + kFrameHeadBytes <= data.size(); at += 8) {
       if (data[at] != kFrameMagic[0]) continue;
       if (const auto head = decode_frame_head(std::string_view(data).substr(at), salt_at(at), at)) {
@@ -242,8 +252,9 @@ Result<ScannedSegment> scan_segment(const File& file, const std::string& path, D
       }
     }
     if (scanned.end < scanned.durable) {
-      return Status::data_loss("log segment " + path + " is damaged at offset " + std::to_string(scanned.end) + ": " +
-                               scanned.damage + "; everything before offset " + std::to_string(scanned.durable) +
+      return Status::data_loss("log segment " + path + " is damaged at offset " +
+                               std::to_string(scanned.end) + ": " + scanned.damage +
+                               "; everything before offset " + std::to_string(scanned.durable) +
                                " was durable; " + kDamagedLogAdvice);
     }
   }

@@ -1,9 +1,9 @@
-// Segment: one file of the log. Pre-written with zeros, because a sync of a file whose blocks are already there and
-// written took 92-124 us where a growing one took 141-172 us (fallocate alone does not give that). Named by a number
-// that counts up from 1, sixteen hex digits: wal/0000000000000001.log.
+// Segment: one file of the log. Pre-written with zeros, because a sync of a file whose blocks are already
+// there and written took 92-124 us where a growing one took 141-172 us (fallocate alone does not give that).
+// Named by a number that counts up from 1, sixteen hex digits: wal/0000000000000001.log.
 //
-// SegmentWriter appends frames, SegmentPreparer makes the next file in small steps, scan_segment() reads one back and
-// applies the torn-tail rule of record.h. Owned by Wal.
+// SegmentWriter appends frames, SegmentPreparer makes the next file in small steps, scan_segment() reads one
+// back and applies the torn-tail rule of record.h. Owned by Wal.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ std::string segment_path(const std::string& directory, uint64_t number);
 /// The number, if the name is a segment's.
 std::optional<uint64_t> parse_segment_name(std::string_view name);
 
-/// Makes a file of zeros, bounded work per step; durable with its name when step() returns false. Goes on with a file
-/// that an earlier life left half done.
+/// Makes a file of zeros, bounded work per step; durable with its name when step() returns false. Goes on
+/// with a file that an earlier life left half done.
 class SegmentPreparer {
  public:
   SegmentPreparer(FileSystem& file_system, std::string directory, uint64_t number, uint64_t bytes);
@@ -87,23 +87,24 @@ class SegmentWriter {
 
 /// What a scan found. Without frames the segment was never begun (or never got a durable byte).
 struct ScannedSegment {
-  Bytes data;                  ///< the file up to its last byte that is not zero, or more
+  Bytes data;  ///< the file up to its last byte that is not zero, or more
   struct Frame {
     uint64_t body_offset = 0;
     uint64_t body_bytes = 0;
   };
-  std::vector<Frame> frames;   ///< the valid ones, from the front without a gap
-  uint64_t end = 0;            ///< behind the last of them
-  uint32_t chain = 0;          ///< its body_crc
-  uint64_t durable = 0;        ///< the highest known: every byte before it was synced
+  std::vector<Frame> frames;  ///< the valid ones, from the front without a gap
+  uint64_t end = 0;           ///< behind the last of them
+  uint32_t chain = 0;         ///< its body_crc
+  uint64_t durable = 0;       ///< the highest known: every byte before it was synced
   uint64_t file_bytes = 0;
-  uint64_t dirty_end = 0;      ///< bytes in [end, dirty_end) may be other than zero
-  std::string damage;          ///< what is wrong at `end`; empty = zeros follow: a clean end
+  uint64_t dirty_end = 0;  ///< bytes in [end, dirty_end) may be other than zero
+  std::string damage;      ///< what is wrong at `end`; empty = zeros follow: a clean end
 };
 
-/// Reads the file and judges every frame. DataLoss: bytes known durable are damaged. FailedPrecondition: the file has
-/// another format version.
-Result<ScannedSegment> scan_segment(const File& file, const std::string& path, DirectoryId id, uint64_t number);
+/// Reads the file and judges every frame. DataLoss: bytes known durable are damaged. FailedPrecondition: the
+/// file has another format version.
+Result<ScannedSegment> scan_segment(const File& file, const std::string& path, DirectoryId id,
+                                    uint64_t number);
 
 /// What an operator is told when a log is damaged.
 extern const char* const kDamagedLogAdvice;

@@ -29,12 +29,14 @@ Wal::~Wal() = default;
 
 Status Wal::fail(Status status) {
   if (failure_.is_ok()) {
-    failure_ = Status(status.code(), "the log in " + directory_ + " can't be written any more: " + status.message());
+    failure_ =
+        Status(status.code(), "the log in " + directory_ + " can't be written any more: " + status.message());
   }
   return failure_;
 }
 
-// ---- appending ----------------------------------------------------------------------------------------------
+// ---- appending
+// ----------------------------------------------------------------------------------------------
 
 // Tried on a copy first, so that a refused call has written nothing.
 Status Wal::check(std::span<const raft::Write> writes) const {
@@ -44,8 +46,8 @@ Status Wal::check(std::span<const raft::Write> writes) const {
       const raft::HardState& before = image.hard_state();
       const raft::HardState& after = *write.hard_state;
       if (after.term < before.term) {
-        return Status::invalid_argument("term " + std::to_string(after.term.value()) + " is before the present term " +
-                                        std::to_string(before.term.value()));
+        return Status::invalid_argument("term " + std::to_string(after.term.value()) +
+                                        " is before the present term " + std::to_string(before.term.value()));
       }
       if (after.term == before.term && !before.vote.is_zero() && after.vote != before.vote) {
         return Status::invalid_argument("a second vote in term " + std::to_string(after.term.value()));
@@ -56,8 +58,8 @@ Status Wal::check(std::span<const raft::Write> writes) const {
       const raft::Entry& entry = write.entries[i];
       if (entry.index != write.entries[0].index + i) return Status::invalid_argument("entries with a gap");
       if (entry.payload.size() > kEntryPayloadBytesMax) {
-        return Status::invalid_argument("a payload of " + std::to_string(entry.payload.size()) + " bytes, allowed are " +
-                                        std::to_string(kEntryPayloadBytesMax));
+        return Status::invalid_argument("a payload of " + std::to_string(entry.payload.size()) +
+                                        " bytes, allowed are " + std::to_string(kEntryPayloadBytesMax));
       }
       RALLY_RETURN_IF_ERROR(image.append({entry.term, entry.index}));
     }
@@ -129,7 +131,8 @@ Status Wal::write_frame() {
 Status Wal::roll(uint64_t body_bytes_min) {
   if (current_.end() > current_.durable()) RALLY_RETURN_IF_ERROR(current_.sync());
   if (!next_) {
-    next_ = std::make_unique<SegmentPreparer>(file_system_, directory_, current_.number() + 1, options_.segment_bytes);
+    next_ = std::make_unique<SegmentPreparer>(file_system_, directory_, current_.number() + 1,
+                                              options_.segment_bytes);
   }
   constexpr uint64_t kFirstFrameBytes = 4 << 10;  // a guess; only the size of a hasty segment depends on it
   const uint64_t wanted = 2 * kFrameHeadBytes + body_bytes_min + kFirstFrameBytes;
@@ -177,7 +180,8 @@ Status Wal::restart_at(const raft::SnapshotMeta& meta) {
   return status.is_ok() ? sync() : fail(std::move(status));
 }
 
-// ---- idle work ----------------------------------------------------------------------------------------------
+// ---- idle work
+// ----------------------------------------------------------------------------------------------
 
 Status Wal::release(Index index) {
   RALLY_RETURN_IF_ERROR(failure_);
@@ -196,7 +200,8 @@ Status Wal::release(Index index) {
 Result<bool> Wal::prepare_next() {
   RALLY_RETURN_IF_ERROR(failure_);
   if (!next_) {
-    next_ = std::make_unique<SegmentPreparer>(file_system_, directory_, current_.number() + 1, options_.segment_bytes);
+    next_ = std::make_unique<SegmentPreparer>(file_system_, directory_, current_.number() + 1,
+                                              options_.segment_bytes);
   }
   auto more = next_->step(options_.prepare_step_bytes);
   // A full disk is no reason to stop yet: the present segment may have room, and space may be freed.

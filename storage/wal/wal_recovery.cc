@@ -1,8 +1,8 @@
 // Wal's beginnings: create(), and open() with the replay of all segments.
 //
-// Which segments there may be, oldest first: some full ones, each durable to its end before the next got a byte; the
-// last with frames, whose end may be torn; behind it prepared ones, which are zeros or hold a first frame that no
-// sync confirmed. Numbers have no hole, as segments are removed from the front, one at a time.
+// Which segments there may be, oldest first: some full ones, each durable to its end before the next got a
+// byte; the last with frames, whose end may be torn; behind it prepared ones, which are zeros or hold a first
+// frame that no sync confirmed. Numbers have no hole, as segments are removed from the front, one at a time.
 #include <algorithm>
 #include <memory>
 
@@ -28,8 +28,9 @@ Result<std::vector<uint64_t>> segment_numbers(FileSystem& file_system, const std
   }
   for (size_t i = 1; i < numbers.size(); ++i) {
     if (numbers[i] != numbers[i - 1] + 1) {
-      return Status::data_loss("log segment " + segment_path(directory, numbers[i - 1] + 1) + " is missing, but " +
-                               segment_name(numbers[i]) + " is there; " + kDamagedLogAdvice);
+      return Status::data_loss("log segment " + segment_path(directory, numbers[i - 1] + 1) +
+                               " is missing, but " + segment_name(numbers[i]) + " is there; " +
+                               kDamagedLogAdvice);
     }
   }
   return numbers;
@@ -74,7 +75,8 @@ class Replay {
         auto record = decode_record(body);
         if (!record.is_ok()) return damaged(segment, frame.body_offset, record.status());
         if (std::holds_alternative<SegmentRecord>(*record) != first) {
-          return damaged(segment, frame.body_offset, Status::data_loss("a segment record is first, and only there"));
+          return damaged(segment, frame.body_offset,
+                         Status::data_loss("a segment record is first, and only there"));
         }
         Status status = std::visit([&](auto& part) { return take(segment, part); }, *record);
         if (status.code() == Code::kFailedPrecondition) return status;
@@ -88,18 +90,20 @@ class Replay {
 
   Status finish() {
     if (image_.unseen() > image_.start().index) {
-      return Status::data_loss("the log in " + directory_ + " starts after index " +
-                               std::to_string(image_.start().index.value()) + ", but its first segment begins behind " +
-                               std::to_string(image_.unseen().value()) + ": older segments are missing; " +
-                               kDamagedLogAdvice);
+      return Status::data_loss(
+          "the log in " + directory_ + " starts after index " + std::to_string(image_.start().index.value()) +
+          ", but its first segment begins behind " + std::to_string(image_.unseen().value()) +
+          ": older segments are missing; " + kDamagedLogAdvice);
     }
-    const auto kept = std::find_if(entries_.begin(), entries_.end(),
-                                   [&](const raft::Entry& entry) { return entry.index > image_.start().index; });
+    const auto kept = std::find_if(entries_.begin(), entries_.end(), [&](const raft::Entry& entry) {
+      return entry.index > image_.start().index;
+    });
     entries_.erase(entries_.begin(), kept);
     const Index first = image_.start().index + 1;
-    RALLY_CHECK(entries_.size() == image_.last().index + 1 - first, "entries", entries_.size(), "first", first, "last",
-                image_.last().index);
-    RALLY_CHECK(entries_.empty() || entries_.front().index == first, "front", entries_.front().index, "first", first);
+    RALLY_CHECK(entries_.size() == image_.last().index + 1 - first, "entries", entries_.size(), "first",
+                first, "last", image_.last().index);
+    RALLY_CHECK(entries_.empty() || entries_.front().index == first, "front", entries_.front().index, "first",
+                first);
     return Status::ok();
   }
 
@@ -109,9 +113,9 @@ class Replay {
 
  private:
   static Status damaged(const FoundSegment& segment, uint64_t offset, const Status& why) {
-    return Status::data_loss("log segment " + segment.path + ", frame with body at offset " + std::to_string(offset) +
-                             ": the checksum is right but the content is not: " + why.message() + "; " +
-                             kDamagedLogAdvice);
+    return Status::data_loss(
+        "log segment " + segment.path + ", frame with body at offset " + std::to_string(offset) +
+        ": the checksum is right but the content is not: " + why.message() + "; " + kDamagedLogAdvice);
   }
 
   Status take(const FoundSegment& segment, const SegmentRecord& record) {
@@ -136,9 +140,11 @@ class Replay {
     }
     if (record.previous_end != previous_end_ || record.previous_chain != previous_chain_) {
       return Status::data_loss("the segment before it ends at offset " + std::to_string(previous_end_) +
-                               ", but this one follows one that ended at " + std::to_string(record.previous_end));
+                               ", but this one follows one that ended at " +
+                               std::to_string(record.previous_end));
     }
-    if (record.hard_state != image_.hard_state() || record.start != image_.start() || record.last != image_.last()) {
+    if (record.hard_state != image_.hard_state() || record.start != image_.start() ||
+        record.last != image_.last()) {
       return Status::data_loss("its copy of the state differs from what the segments before it say");
     }
     return Status::ok();
@@ -149,8 +155,9 @@ class Replay {
     while (!entries_.empty() && entries_.back().index >= record.id.index) entries_.pop_back();
     highest_ = std::max(highest_, record.id.index);
     const Bytes& data = segment.scan.data;
-    entries_.push_back({record.id.term, record.id.index, record.kind,
-                        data.slice(static_cast<size_t>(record.payload.data() - data.data()), record.payload.size())});
+    entries_.push_back(
+        {record.id.term, record.id.index, record.kind,
+         data.slice(static_cast<size_t>(record.payload.data() - data.data()), record.payload.size())});
     return Status::ok();
   }
 
@@ -191,8 +198,8 @@ Result<bool> Wal::exists(FileSystem& file_system, const std::string& directory) 
   return false;
 }
 
-Result<Wal::Recovered> Wal::create(FileSystem& file_system, std::string directory, DirectoryId id, WalOptions options,
-                                   raft::Membership bootstrap) {
+Result<Wal::Recovered> Wal::create(FileSystem& file_system, std::string directory, DirectoryId id,
+                                   WalOptions options, raft::Membership bootstrap) {
   RALLY_RETURN_IF_ERROR(options.validate());
   RALLY_RETURN_IF_ERROR(file_system.create_directories(directory));
   auto present = exists(file_system, directory);
@@ -200,7 +207,8 @@ Result<Wal::Recovered> Wal::create(FileSystem& file_system, std::string director
   if (*present) return Status::already_exists("there is a log in " + directory);
   auto numbers = segment_numbers(file_system, directory);
   if (!numbers.is_ok()) return numbers.status();
-  for (const uint64_t number : *numbers) RALLY_RETURN_IF_ERROR(file_system.remove(segment_path(directory, number)));
+  for (const uint64_t number : *numbers)
+    RALLY_RETURN_IF_ERROR(file_system.remove(segment_path(directory, number)));
   RALLY_RETURN_IF_ERROR(file_system.sync_directory(directory));
 
   std::unique_ptr<Wal> wal(new Wal(file_system, std::move(directory), id, options));
@@ -218,7 +226,8 @@ Result<Wal::Recovered> Wal::create(FileSystem& file_system, std::string director
   return recovered;
 }
 
-Result<Wal::Recovered> Wal::open(FileSystem& file_system, std::string directory, DirectoryId id, WalOptions options) {
+Result<Wal::Recovered> Wal::open(FileSystem& file_system, std::string directory, DirectoryId id,
+                                 WalOptions options) {
   RALLY_RETURN_IF_ERROR(options.validate());
   auto numbers = segment_numbers(file_system, directory);
   if (!numbers.is_ok()) return numbers.status();
@@ -232,7 +241,8 @@ Result<Wal::Recovered> Wal::open(FileSystem& file_system, std::string directory,
     if (!segments.back().scan.frames.empty()) begun = segments.size();
   }
   if (begun == 0) {
-    return Status::data_loss("no log segment in " + directory + " has a sound beginning; " + kDamagedLogAdvice);
+    return Status::data_loss("no log segment in " + directory + " has a sound beginning; " +
+                             kDamagedLogAdvice);
   }
 
   std::unique_ptr<Wal> wal(new Wal(file_system, directory, id, options));
@@ -244,7 +254,8 @@ Result<Wal::Recovered> Wal::open(FileSystem& file_system, std::string directory,
     if (!last && (segment.scan.frames.empty() || !segment.scan.damage.empty())) {
       return Status::data_loss("log segment " + segment.path + " is damaged at offset " +
                                std::to_string(segment.scan.end) + ": " + segment.scan.damage +
-                               "; it was durable as a whole before the next segment began; " + kDamagedLogAdvice);
+                               "; it was durable as a whole before the next segment began; " +
+                               kDamagedLogAdvice);
     }
     RALLY_RETURN_IF_ERROR(replay.take(segment));
     if (!last) wal->older_.push_back({segment.number, replay.highest()});

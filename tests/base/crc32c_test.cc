@@ -30,7 +30,8 @@ TEST(Crc32c, CarriesOnAcrossAnySplitAndAgreesWithTheTables) {
     const uint32_t expected = crc32c_portable(0, whole);
     ASSERT_EQ(crc32c(0, whole), expected) << size;
     for (size_t split = 0; split <= size; split += 5) {
-      ASSERT_EQ(crc32c(crc32c(0, whole.substr(0, split)), whole.substr(split)), expected) << size << '/' << split;
+      ASSERT_EQ(crc32c(crc32c(0, whole.substr(0, split)), whole.substr(split)), expected)
+          << size << '/' << split;
     }
   }
 }

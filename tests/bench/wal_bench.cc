@@ -1,5 +1,5 @@
-// How close the log comes to the disk: CPU per entry, and syncs per second against a bare loop of pwrite and fdatasync
-// over a pre-written file on the same disk, turn about so that both meet the same neighbours.
+// How close the log comes to the disk: CPU per entry, and syncs per second against a bare loop of pwrite and
+// fdatasync over a pre-written file on the same disk, turn about so that both meet the same neighbours.
 //
 //   wal_bench [directory] [rounds]        prints one table; the directory must be on the disk in question
 #include <fcntl.h>
@@ -41,7 +41,9 @@ double user_cpu_us() {
   return static_cast<double>(usage.ru_utime.tv_sec) * 1e6 + usage.ru_utime.tv_usec;
 }
 
-double us_since(Clock::time_point start) { return std::chrono::duration<double, std::micro>(Clock::now() - start).count(); }
+double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -51,7 +53,8 @@ double median(std::vector<double> values) {
 raft::Write batch_at(uint64_t first, size_t count) {
   raft::Write write;
   for (size_t i = 0; i < count; ++i) {
-    write.entries.push_back({Term(1), Index(first + i), raft::EntryKind::kCommand, Bytes(std::string(kPayloadBytes, 'p'))});
+    write.entries.push_back(
+        {Term(1), Index(first + i), raft::EntryKind::kCommand, Bytes(std::string(kPayloadBytes, 'p'))});
   }
   return write;
 }
@@ -108,8 +111,8 @@ void bench_cpu(FileSystem& files, const std::string& directory) {
     }
   }
   const double entries = static_cast<double>(kBatches) * kBatch;
-  std::printf("append, batches of %zu x %zu B: %.3f us CPU per entry in all, %.3f of it outside the kernel\n", kBatch,
-              kPayloadBytes, all / entries, user / entries);
+  std::printf("append, batches of %zu x %zu B: %.3f us CPU per entry in all, %.3f of it outside the kernel\n",
+              kBatch, kPayloadBytes, all / entries, user / entries);
 }
 
 void bench_sync(FileSystem& files, const std::string& directory, size_t batch, int rounds) {
@@ -150,8 +153,8 @@ void bench_sync(FileSystem& files, const std::string& directory, size_t batch, i
   }
   const double ours = median(wal_us);
   const double theirs = median(bare_us);
-  std::printf("%7zu %9zu %14.0f %14.0f %12.1f %12.1f %8.2f\n", batch, data.size(), 1e6 / ours, 1e6 / theirs, ours, theirs,
-              ours / theirs);
+  std::printf("%7zu %9zu %14.0f %14.0f %12.1f %12.1f %8.2f\n", batch, data.size(), 1e6 / ours, 1e6 / theirs,
+              ours, theirs, ours / theirs);
 }
 
 }  // namespace
@@ -167,8 +170,8 @@ int main(int argc, char** argv) {
   { auto log = std::move(Wal::create(files, directory + "/start", DirectoryId(1))).value(); }
   std::printf("create an empty log: %.1f ms\n", us_since(start) / 1000);
   bench_cpu(files, directory);
-  std::printf("\n%7s %9s %14s %14s %12s %12s %8s\n", "entries", "bytes", "log syncs/s", "bare syncs/s", "log us",
-              "bare us", "ratio");
+  std::printf("\n%7s %9s %14s %14s %12s %12s %8s\n", "entries", "bytes", "log syncs/s", "bare syncs/s",
+              "log us", "bare us", "ratio");
   for (const size_t batch : {1, 16, 256}) bench_sync(files, directory, batch, rounds);
   RALLY_CHECK(files.remove_all(directory).is_ok());
   return 0;

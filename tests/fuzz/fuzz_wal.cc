@@ -1,5 +1,6 @@
-// Any bytes as a log: opening must give a log or a Status, never crash, and what it gives must be stable: opened once
-// more, it says the same. The first byte chooses the disguise, since random bytes seldom have a right checksum:
+// Any bytes as a log: opening must give a log or a Status, never crash, and what it gives must be stable:
+// opened once more, it says the same. The first byte chooses the disguise, since random bytes seldom have a
+// right checksum:
 //   even   the bytes are the segment file as they are
 //   odd    the bytes are records, put into sound frames behind a sound segment record
 #include <cstdint>

@@ -195,7 +195,8 @@ TEST(MemoryEngine, FlushesHappenAtSeededMomentsAndNeverSplitABatch) {
         not_at_once |= *engine.get_persisted("x") != "100";
       }
     }
-    EXPECT_GE(std::stoi(engine.get_persisted("x").value().value()), 100) << "a started flush comes to its end";
+    EXPECT_GE(std::stoi(engine.get_persisted("x").value().value()), 100)
+        << "a started flush comes to its end";
     MemoryEngine next_life(seed, engine.persisted());
     engine.crash();
     EXPECT_EQ(engine.rows(), next_life.rows());

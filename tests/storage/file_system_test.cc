@@ -50,7 +50,8 @@ class AnyFileSystem : public ::testing::TestWithParam<std::string> {
 TEST_P(AnyFileSystem, ReadsWhatWasWritten) {
   const auto file = open("a", Mode::kCreate);
   ASSERT_TRUE(file->write_at(0, std::string_view("hello world")).is_ok());
-  ASSERT_TRUE(file->write_at(6, {std::string_view("wo"), std::string_view(), std::string_view("men")}).is_ok());
+  ASSERT_TRUE(
+      file->write_at(6, {std::string_view("wo"), std::string_view(), std::string_view("men")}).is_ok());
   ASSERT_TRUE(file->sync().is_ok());
   EXPECT_EQ(*file->read_at(0, 100), "hello women");
   EXPECT_EQ(*file->read_at(9, 2), "en");
@@ -124,7 +125,8 @@ TEST(PosixFileSystem, FullDiskIsResourceExhaustedWithThePath) {
   EXPECT_THAT(status.message(), HasSubstr("free space"));
 }
 
-// ---- the liar -----------------------------------------------------------------------------------------------
+// ---- the liar
+// -----------------------------------------------------------------------------------------------
 
 class Liar : public ::testing::Test {
  protected:
@@ -161,7 +163,8 @@ TEST_F(Liar, CrashTearsUnsyncedWritesSectorBySector) {
     ASSERT_EQ(after.size(), 1536u);
     std::string sectors;
     for (int i = 0; i < 3; ++i) {
-      ASSERT_EQ(after.substr(i * 512, 512), std::string(512, after[i * 512])) << "a sector is old or new as a whole";
+      ASSERT_EQ(after.substr(i * 512, 512), std::string(512, after[i * 512]))
+          << "a sector is old or new as a whole";
       sectors += after[i * 512];
     }
     outcomes.insert(sectors);
@@ -175,7 +178,8 @@ TEST_F(Liar, CrashMayLeaveAnySizeOfAGrowingFile) {
     files_ = MemoryFileSystem();
     ASSERT_TRUE(files_.create_directories("d").is_ok());
     const auto file = durable_file("");
-    for (int i = 1; i <= 3; ++i) ASSERT_TRUE(file->write_at((i - 1) * 10, std::string_view("0123456789")).is_ok());
+    for (int i = 1; i <= 3; ++i)
+      ASSERT_TRUE(file->write_at((i - 1) * 10, std::string_view("0123456789")).is_ok());
     files_.crash(seed);
     sizes.insert(files_.contents("d/f").size());
   }

@@ -24,7 +24,8 @@ void fill(Engine& engine, int rows, uint64_t seed = 1) {
   Random random(seed);
   WriteBatch batch;
   for (int i = 0; i < rows; ++i) {
-    batch.put("key" + std::to_string(random.below(1'000'000)), std::string(random.below(300), static_cast<char>(i)));
+    batch.put("key" + std::to_string(random.below(1'000'000)),
+              std::string(random.below(300), static_cast<char>(i)));
   }
   batch.put("large", std::string(200'000, 'L'));
   RALLY_CHECK(engine.write(batch).is_ok());
@@ -135,7 +136,8 @@ TEST(SnapshotFile, PowerCutAtAnyStepLeavesAWholeFileOrNone) {
       if (finished) {
         ASSERT_EQ(paths->size(), 1u);
       }
-      for (const auto& path : *paths) ASSERT_TRUE(verify_snapshot(files, path).is_ok()) << step << '/' << seed;
+      for (const auto& path : *paths)
+        ASSERT_TRUE(verify_snapshot(files, path).is_ok()) << step << '/' << seed;
     }
   }
 }
@@ -150,7 +152,8 @@ TEST(SnapshotFile, OldOnesAreRemovedNewestStay) {
               ElementsAre(snapshot_path("s", Index(300), Term(1)), snapshot_path("s", Index(40), Term(1))));
 }
 
-// ---- transfer -----------------------------------------------------------------------------------------------
+// ---- transfer
+// -----------------------------------------------------------------------------------------------
 
 class SnapshotTransfer : public ::testing::Test {
  protected:
@@ -208,7 +211,8 @@ TEST_F(SnapshotTransfer, DamagedOrForeignContentIsNeverInstalled) {
   EXPECT_TRUE(list_snapshots(files_, "other")->empty());
 }
 
-// ---- installing ---------------------------------------------------------------------------------------------
+// ---- installing
+// ---------------------------------------------------------------------------------------------
 
 TEST(StateDirectory, BeginsEmptyAndIsFoundAgain) {
   MemoryFileSystem files;
@@ -246,7 +250,8 @@ TEST(StateDirectory, DamagedPointerAndMissingStateAreDataLoss) {
   EXPECT_THAT(state.status().message(), HasSubstr("state-0-0"));
 }
 
-/// A node's disk, with its engine's rows in one file: what a real engine's directory is, as far as a crash can see.
+/// A node's disk, with its engine's rows in one file: what a real engine's directory is, as far as a crash
+/// can see.
 class Node {
  public:
   explicit Node(MemoryFileSystem& files) : files_(files) {}
@@ -256,8 +261,9 @@ class Node {
     auto state = StateDirectory::open(files_, "data");
     if (!state.is_ok()) return lost(state.status());
     state_ = std::move(state).value();
-    auto log = *Wal::exists(files_, "data/wal") ? Wal::open(files_, "data/wal", kTestDirectory, small_segments())
-                                                : Wal::create(files_, "data/wal", kTestDirectory, small_segments());
+    auto log = *Wal::exists(files_, "data/wal")
+                   ? Wal::open(files_, "data/wal", kTestDirectory, small_segments())
+                   : Wal::create(files_, "data/wal", kTestDirectory, small_segments());
     if (!log.is_ok()) return lost(log.status());
     log_ = std::move(log).value();
     return follow();

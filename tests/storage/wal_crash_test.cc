@@ -1,5 +1,6 @@
-// The log under power cuts at every single step, under every flipped bit, and on failing disks. The promise each time:
-// what was acknowledged is there, what was not is there or not but never changed, and nothing is invented.
+// The log under power cuts at every single step, under every flipped bit, and on failing disks. The promise
+// each time: what was acknowledged is there, what was not is there or not but never changed, and nothing is
+// invented.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,8 +37,8 @@ struct Witness {
   }
 };
 
-/// A life with everything in it: batches, cuts, hard states, segment changes, compaction, release, restart. Stops at the
-/// first error. True = it came to the end.
+/// A life with everything in it: batches, cuts, hard states, segment changes, compaction, release, restart.
+/// Stops at the first error. True = it came to the end.
 bool live(MemoryFileSystem& files, Witness& witness, bool fresh) {
   auto started = fresh ? Wal::create(files, "wal", kTestDirectory, small_segments())
                        : Wal::open(files, "wal", kTestDirectory, small_segments());
@@ -60,7 +61,8 @@ bool live(MemoryFileSystem& files, Witness& witness, bool fresh) {
     if (!put({entries_write(term, base + i, 4, std::string(90, 'e'))})) return false;
   }
   if (!wal.mark().is_ok()) return false;
-  if (!write({entries_write(term, base + 25, 2, std::string(600, 'u'))})) return false;  // two writes, one sync
+  if (!write({entries_write(term, base + 25, 2, std::string(600, 'u'))}))
+    return false;  // two writes, one sync
   if (!write({hard_state_write(term, 1, base + 20), entries_write(term, base + 27, 3)})) return false;
   if (!sync()) return false;
   for (int i = 0; i < 3; ++i) {
@@ -176,7 +178,8 @@ TEST_P(WalCrash, AnyFailedOperationStopsTheLogOrIsHarmless) {
 
 INSTANTIATE_TEST_SUITE_P(Sectors, WalCrash, ::testing::Values(512, 4096));
 
-// ---- damage -------------------------------------------------------------------------------------------------
+// ---- damage
+// -------------------------------------------------------------------------------------------------
 
 /// A log over three segments; the states after each append are what a cut tail may leave.
 struct DamagedLog {
@@ -224,7 +227,8 @@ TEST(WalDamage, EveryFlippedBitIsDetectedOrCutAsATornTail) {
           ASSERT_TRUE(last) << "bit " << bit << " of " << path << " went unnoticed";
           ASSERT_TRUE(opened->torn_tail_repaired) << "bit " << bit;
           const LogModel found = model_of(*opened);
-          ASSERT_NE(std::find(log.prefixes.begin(), log.prefixes.end(), found), log.prefixes.end()) << "bit " << bit;
+          ASSERT_NE(std::find(log.prefixes.begin(), log.prefixes.end(), found), log.prefixes.end())
+              << "bit " << bit;
           ++cut;
         }
       }

@@ -17,7 +17,8 @@ inline raft::Entry make_entry(uint64_t term, uint64_t index, std::string payload
   return {Term(term), Index(index), raft::EntryKind::kCommand, Bytes(std::move(payload))};
 }
 
-inline raft::Write entries_write(uint64_t term, uint64_t first, uint64_t count, const std::string& payload = "p") {
+inline raft::Write entries_write(uint64_t term, uint64_t first, uint64_t count,
+                                 const std::string& payload = "p") {
   raft::Write write;
   for (uint64_t i = 0; i < count; ++i) {
     write.entries.push_back(make_entry(term, first + i, payload + std::to_string(first + i)));
@@ -82,7 +83,8 @@ struct LogModel {
     for (const raft::Write& write : writes) {
       if (write.hard_state) model.hard_state = *write.hard_state, note();
       for (const raft::Entry& entry : write.entries) model.put(entry), note();
-      if (write.compact_to && write.compact_to->index > model.start.index) model.start_at(*write.compact_to), note();
+      if (write.compact_to && write.compact_to->index > model.start.index)
+        model.start_at(*write.compact_to), note();
     }
     if (states.empty()) note();
     return states;

@@ -83,7 +83,8 @@ TEST_F(WalTest, GoesOnAcrossSegmentsAndRestarts) {
   uint64_t next = 1;
   for (int life = 0; life < 6; ++life) {
     for (int i = 0; i < 10; ++i, next += 5) {
-      put(*log.wal, {entries_write(life + 1, next, 5, std::string(60, 'a')), hard_state_write(life + 1, 1, next)});
+      put(*log.wal,
+          {entries_write(life + 1, next, 5, std::string(60, 'a')), hard_state_write(life + 1, 1, next)});
     }
     if (life % 2 == 0) {
       while (*log.wal->prepare_next()) {
@@ -97,7 +98,8 @@ TEST_F(WalTest, GoesOnAcrossSegmentsAndRestarts) {
 
 TEST_F(WalTest, TakesAnEntryLargerThanASegment) {
   auto log = create();
-  put(*log.wal, {raft::Write{.entries = {make_entry(1, 1, std::string(20'000, 'L')), make_entry(1, 2, "after")}}});
+  put(*log.wal,
+      {raft::Write{.entries = {make_entry(1, 1, std::string(20'000, 'L')), make_entry(1, 2, "after")}}});
   put(*log.wal, {entries_write(1, 3, 100)});
   EXPECT_EQ(model_of(reopen()), model_);
 }
@@ -329,7 +331,8 @@ TEST_F(WalTest, RandomHistoriesMatchTheModel) {
             first = random.between(ahead.start.index.value() + 1, first - 1);
             ++term;
           }
-          write.entries = entries_write(term, first, random.between(1, 4), std::string(random.below(400), 'r')).entries;
+          write.entries =
+              entries_write(term, first, random.between(1, 4), std::string(random.below(400), 'r')).entries;
         }
         ahead.take({raft::Write{.hard_state = write.hard_state, .entries = write.entries}});
         if (random.chance(1, 12) && !ahead.entries.empty()) {
