@@ -21,10 +21,21 @@ bool is_first_election(const CoreState& state) {
   return find_in(membership.voters, state.config.id) != nullptr && !is_joint(membership);
 }
 
+/// A voter of the membership before the one in its log, which is not known to be committed, must still campaign
+/// (thesis 4.2.2): it may hold the only log that is new enough to win. Its own vote does not count, and it steps
+/// down once that membership is committed.
+bool is_needed_once_more(const CoreState& state) {
+  const Index commit = state.log.commit();
+  if (state.memberships.current_index() <= commit) return false;
+  const Membership& before = state.memberships.at(commit);
+  const Member* self = is_voter(before, state.config.id) ? find_member(before, state.config.id) : nullptr;
+  return self != nullptr && CoreState::counts(*self, state.config.directory);
+}
+
 bool may_campaign(const CoreState& state) {
   // A log that is about to be replaced by a snapshot is no ground to stand on, nor is a disk that does not write.
   if (state.snapshots.installing || state.disk_stalled()) return false;
-  return state.is_bound_voter() || is_first_election(state);
+  return state.is_bound_voter() || is_needed_once_more(state) || is_first_election(state);
 }
 
 bool is_lowest_voter(const CoreState& state) { return state.membership().voters.front().id == state.config.id; }

@@ -30,7 +30,7 @@ Status may_change(const CoreState& state) {
 bool in_sync(const CoreState& state, NodeId id) {
   for (const Progress& follower : state.leading->followers)
     if (follower.id == id)
-      return follower.heard && follower.mode == Progress::Mode::kReplicate &&
+      return follower.is_alive() && follower.mode == Progress::Mode::kReplicate &&
              state.log.last_index() <= follower.match + kInSyncEntries;
   return false;
 }
@@ -85,6 +85,9 @@ void change(CoreState& state, ChangeMembership event) {
   for (const ChangeMembership::Change& item : event.changes)
     if (item.kind == Kind::kPromote && find_in(after->voters, item.id) != nullptr && !in_sync(state, item.id))
       return refuse(Status::failed_precondition("etcdserver: can only promote a learner member which is in sync with leader"));
+  // A membership whose majority does not answer could never be committed, nor taken back by another change.
+  if (voters_changed(current, *after) > 0 && !replication::quorum_is_alive(state, *after))
+    return refuse(Status::unavailable("etcdserver: unhealthy cluster"));
   if (event.set_context) after->context = std::move(event.context);
   start(state, std::move(after).value(), event.tag);
 }

@@ -38,11 +38,13 @@ class Progress {
   Index next;                 ///< the first entry not sent yet
   Index commit_sent;          ///< the highest commit index that was sent
   uint64_t round = 0;         ///< the latest heartbeat round that was answered
+  bool heard_before = false;  ///< the same for the check before
   bool heard = false;         ///< an answer came since the last check-quorum
   bool probe_sent = false;    ///< kProbe: an append is under way
   Ticks waited = 0;           ///< since the last answer that moved something, while something is under way
   std::optional<SnapshotTransfer> transfer;  ///< kSnapshot, once there is a snapshot
 
+  [[nodiscard]] bool is_alive() const { return heard || heard_before; }
   [[nodiscard]] bool has_under_way() const { return probe_sent || !inflight_.empty(); }
   [[nodiscard]] bool may_send(const Config& config) const {
     if (mode == Mode::kProbe) return !probe_sent;

@@ -153,11 +153,11 @@ void on_tick(CoreState& state) {
   }
   if (++leading.quorum_elapsed >= config.election_ticks) {
     leading.quorum_elapsed = 0;
-    if (!quorum_is_alive(state, state.membership()) && !RALLY_PLANTED_BUG(kNoCheckQuorum)) {
+    if (!quorum_was_heard(state) && !RALLY_PLANTED_BUG(kNoCheckQuorum)) {
       state.trace(trace::SteppedDown{state.term, trace::StepDownReason::kQuorumLost});
       return state.become_follower(state.term, NodeId());
     }
-    for (Progress& follower : leading.followers) follower.heard = false;
+    for (Progress& follower : leading.followers) follower.heard_before = std::exchange(follower.heard, false);
   }
   for (Progress& follower : leading.followers) {
     if (follower.has_under_way()) ++follower.waited;
@@ -308,13 +308,24 @@ void flush(CoreState& state) {
   }
 }
 
-bool quorum_is_alive(const CoreState& state, const Membership& membership) {
+namespace {
+template <class Alive>
+bool is_quorum_of(const CoreState& state, const Membership& membership, const Alive& alive) {
   return quorum::is_quorum(membership, [&](const Member& member) {
     if (member.id == state.config.id) return CoreState::counts(member, state.config.directory);
     for (const Progress& follower : state.leading->followers)
-      if (follower.id == member.id) return follower.heard && CoreState::counts(member, follower.directory);
+      if (follower.id == member.id) return alive(follower) && CoreState::counts(member, follower.directory);
     return false;
   });
+}
+}  // namespace
+
+bool quorum_is_alive(const CoreState& state, const Membership& membership) {
+  return is_quorum_of(state, membership, [](const Progress& follower) { return follower.is_alive(); });
+}
+
+bool quorum_was_heard(const CoreState& state) {
+  return is_quorum_of(state, state.membership(), [](const Progress& follower) { return follower.heard; });
 }
 
 }  // namespace rallypoint::raft::replication

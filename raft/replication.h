@@ -39,7 +39,9 @@ void maybe_commit(CoreState& state);
 /// Sends what gathered.
 void flush(CoreState& state);
 
-/// Voters that were heard since the last check make a quorum.
+/// Voters that were heard lately make a quorum of `membership`.
 [[nodiscard]] bool quorum_is_alive(const CoreState& state, const Membership& membership);
+/// The same, counting only those that were heard since the last check-quorum.
+[[nodiscard]] bool quorum_was_heard(const CoreState& state);
 
 }  // namespace rallypoint::raft::replication

@@ -9,7 +9,7 @@ NodeId best_successor(const CoreState& state) {
   const Progress* best = nullptr;
   for (const Progress& follower : state.leading->followers) {
     const Member* voter = find_in(state.membership().voters, follower.id);
-    if (voter == nullptr || !follower.heard || !CoreState::counts(*voter, follower.directory)) continue;
+    if (voter == nullptr || !follower.is_alive() || !CoreState::counts(*voter, follower.directory)) continue;
     if (best == nullptr || best->match < follower.match) best = &follower;
   }
   return best == nullptr ? NodeId() : best->id;

@@ -206,6 +206,32 @@ TEST_F(MembershipChange, WipedDiskOfAPairComesBack) {
   EXPECT_EQ(pair.node(1).core->membership().voters.size(), 2u);
 }
 
+// Found by Random.ThreeNodesKeepAllPromises: 1 removes itself and demotes 2, only 3 is to stay. 1 and 2 hold the entry
+// that says so, 3 does not; 3 can't win with its older log, and 1 and 2 are no voters any more by their own logs.
+TEST_F(MembershipChange, LeavingVoterCampaignsIfItsLogIsNeeded) {
+  cluster.lose = [](const Message& message) {
+    const auto* append = std::get_if<AppendRequest>(&message.body);
+    if (append == nullptr || message.to != NodeId(3)) return false;
+    for (const Entry& entry : append->entries)
+      if (entry.kind == EntryKind::kMembership && decode_membership(entry.payload)->outgoing.empty()) return true;
+    return false;
+  };
+  (void)change(1, {{Kind::kRemove, NodeId(1)}, {Kind::kDemote, NodeId(2)}});
+  ASSERT_TRUE(is_joint(cluster.node(3).core->membership()));
+  ASSERT_FALSE(is_voter(cluster.node(2).core->membership(), NodeId(2)));
+  cluster.restart(1);
+  cluster.lose = nullptr;
+  cluster.tick_all(100);
+  EXPECT_TRUE(cluster.node(3).leads());
+}
+
+TEST_F(MembershipChange, IsRefusedIfItsMajorityDoesNotAnswer) {
+  cluster.crash(3);
+  cluster.tick_all(25);
+  EXPECT_EQ(change(1, {{Kind::kRemove, NodeId(2)}}).code(), Code::kUnavailable);
+  EXPECT_TRUE(change(1, {{Kind::kRemove, NodeId(3)}}).is_ok());
+}
+
 TEST(ApplyChanges, RefusesWhatMakesNoSense) {
   const Membership current{{{NodeId(1), DirectoryId(11)}}, {}, {{NodeId(2), DirectoryId(12)}}};
   auto code = [&](ChangeMembership::Change change) {

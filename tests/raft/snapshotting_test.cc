@@ -40,7 +40,7 @@ TEST_F(Snapshotting, CompactionKeepsStateAndMembership) {
 
 TEST_F(Snapshotting, FollowerBehindTheLogIsBroughtUpToDateInPieces) {
   cluster.start(3);
-  cluster.tick_all(3);
+  cluster.tick_all(12);
   EXPECT_EQ(cluster.commands(3), "alpha beta gamma");
   cluster.propose(1, "delta");
   cluster.settle();
@@ -59,7 +59,7 @@ TEST_F(Snapshotting, FollowerRestartsInTheMiddle) {
   int pieces = 0;
   cluster.lose = [&](const Message& message) { return std::holds_alternative<InstallSnapshot>(message.body) && ++pieces > 3; };
   cluster.start(3);
-  cluster.tick_all(3);
+  cluster.tick_all(12);
   ASSERT_GT(pieces, 3);
   cluster.restart(3);
   cluster.lose = nullptr;
@@ -71,7 +71,7 @@ TEST_F(Snapshotting, NextLeaderSendsItsOwnFromTheStart) {
   int pieces = 0;
   cluster.lose = [&](const Message& message) { return std::holds_alternative<InstallSnapshot>(message.body) && ++pieces > 2; };
   cluster.start(3);
-  cluster.tick_all(3);
+  cluster.tick_all(12);
   cluster.lose = nullptr;
   cluster.compact(2);
   cluster.step(1, TransferLeadership{NodeId(2)});
@@ -112,7 +112,7 @@ TEST_F(Snapshotting, OldSnapshotIsNotInstalledOverANewerLog) {
 TEST_F(Snapshotting, CompactionWaitsForARunningTransfer) {
   cluster.lose = [](const Message& message) { return std::holds_alternative<InstallSnapshot>(message.body); };
   cluster.start(3);
-  cluster.tick_all(2);
+  cluster.tick_all(12);
   ASSERT_TRUE(cluster.node(1).state().leading->followers[1].transfer.has_value());
   const Index covered = cluster.node(1).state().leading->followers[1].transfer->meta.index;
   cluster.propose(1, "delta");
