@@ -35,6 +35,7 @@ DELIBERATE = """
 - TTLs above about 220 years are cut; in etcd they overflow.
 - Keys have at most 1000 components.
 - A directory delete reaches a stream once; etcd repeats it.
+- A stream from a past index goes on; etcd's gets one event from history and then nothing.
 - A listing is always sorted.
 """
 
