@@ -65,6 +65,7 @@ void CoreState::set_leader(NodeId new_leader) {
 void CoreState::become_follower(Term new_term, NodeId new_leader) {
   const bool changed = role != Role::kFollower || term != new_term || leader != new_leader;
   const Term old_term = term;
+  if (leading.has_value() && term < new_term) trace(trace::SteppedDown{term, trace::StepDownReason::kHigherTerm});
   if (term < new_term) set_vote(new_term, NodeId());
   if (leading.has_value()) leave_leadership();
   role = Role::kFollower;
