@@ -1,4 +1,4 @@
-# Micro-benchmarks (Google Benchmark): every tests/bench/*_bench.cc is one program, outside `all`.
+# Benchmarks of single layers: every tests/bench/*_bench.cc is one program, outside `all`; it may use Google Benchmark.
 #   cmake --build build/release --target benchmarks; tests/bench/run runs them with the rest
 find_package(benchmark QUIET)
 if(NOT benchmark_FOUND)
