@@ -51,6 +51,11 @@ void WriteTracker::hold(WriteNumber after, Message message) {
       return;
     }
   }
+  // Of the pieces of a snapshot only the newest says where the staging stands: it may have begun anew.
+  if (std::holds_alternative<InstallSnapshotReply>(message.body))
+    std::erase_if(held_, [&](const Held& held) {
+      return held.message.to == message.to && std::holds_alternative<InstallSnapshotReply>(held.message.body);
+    });
   held_.push_back({after, std::move(message)});
 }
 
