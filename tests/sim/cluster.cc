@@ -66,6 +66,7 @@ void Cluster::play() {
   nemesis_.heal();
   clients_.stop();
   profile_.batch_percent = 0;
+  profile_.apply_latency = std::min(profile_.apply_latency, Duration::micros(200));
   demand_progress();
   clients_.check_acknowledged();
 }

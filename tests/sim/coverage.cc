@@ -8,7 +8,7 @@ namespace {
 constexpr const char* kNames[] = {
     "elections", "elections-by-leader-gone", "elections-by-transfer", "commits", "acknowledged", "rejected",
     "unknown-outcomes", "reads", "reads-at-followers", "reads-failed", "reads-above-floor", "crashes", "torn-writes",
-    "restarts", "wipes", "members-returned", "pauses", "partitions", "one-way-cuts", "slow-links", "dropped-messages",
+    "restarts", "wipes", "members-returned", "pauses", "partitions", "one-way-cuts", "deposals", "slow-links", "dropped-messages",
     "duplicates", "reordered", "disk-stalls", "leader-gone-hints", "false-hints", "forged-appends",
     "wire-round-trips", "transfers-asked", "transfers-done", "step-downs-higher-term", "step-downs-quorum-lost",
     "step-downs-disk-stalled", "step-downs-removed", "log-truncations", "log-conflicts", "compactions",

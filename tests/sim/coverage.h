@@ -11,7 +11,7 @@ namespace rallypoint::sim {
 enum class Counter : int {
   kElections, kElectionsByLeaderGone, kElectionsByTransfer, kCommits, kAcknowledged, kRejected, kUnknownOutcomes,
   kReads, kReadsAtFollowers, kReadsFailed, kReadsAboveFloor,
-  kCrashes, kTornWrites, kRestarts, kWipes, kMembersReturned, kPauses, kPartitions, kOneWayCuts, kSlowLinks,
+  kCrashes, kTornWrites, kRestarts, kWipes, kMembersReturned, kPauses, kPartitions, kOneWayCuts, kDeposals, kSlowLinks,
   kDroppedMessages, kDuplicates, kReordered, kDiskStalls, kLeaderGoneHints, kFalseHints, kForgedAppends,
   kWireRoundTrips, kTransfersAsked, kTransfersDone, kStepDownsHigherTerm, kStepDownsQuorumLost,
   kStepDownsDiskStalled, kStepDownsRemoved, kLogTruncations, kLogConflicts, kCompactions, kSnapshotsMade,

@@ -1,5 +1,6 @@
 #include "tests/sim/disk.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -65,6 +66,8 @@ size_t Disk::make_durable(const raft::Write& write, size_t parts, std::optional<
   SIM_REQUIRE(chunk.meta == staged_meta_ && chunk.offset == staged_.size(), property::kSnapshot, "piece at",
               chunk.offset, "staged", staged_.size(), "of snapshot", chunk.meta.index);
   staged_.append(chunk.data.view());
+  uint64_t& most = staged_most_[{chunk.meta.term, chunk.meta.index}];
+  most = std::max<uint64_t>(most, staged_.size());
   coverage_.add(Counter::kSnapshotPieces);
   if (!chunk.last || !next_part()) return done;
   EngineState state = EngineState::parse(chunk.meta, staged_);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,8 +32,11 @@ class Disk {
   /// The engine's state as a crash would leave it.
   [[nodiscard]] const EngineState& flushed() const { return flushed_; }
   [[nodiscard]] bool dead() const { return dead_; }
-  [[nodiscard]] uint64_t staged_bytes() const { return staged_.size(); }
-  [[nodiscard]] raft::EntryId staged_id() const { return {staged_meta_.term, staged_meta_.index}; }
+  /// How many bytes of that snapshot were durable at most, ever.
+  [[nodiscard]] uint64_t staged_of(raft::EntryId snapshot) const {
+    const auto it = staged_most_.find(snapshot);
+    return it == staged_most_.end() ? 0 : it->second;
+  }
 
   /// Hands a write over. True if the disk was idle: the caller starts a sync.
   bool submit(raft::Write write);
@@ -69,6 +73,7 @@ class Disk {
   EngineState flushed_;
   raft::SnapshotMeta staged_meta_;  ///< of the snapshot being received; its bytes are durable as far as they go
   std::string staged_;
+  std::map<raft::EntryId, uint64_t> staged_most_;
   std::deque<raft::Write> pending_;
   size_t syncing_ = 0;
   std::unique_ptr<RealLog> real_;

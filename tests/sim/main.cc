@@ -33,6 +33,8 @@ struct Totals {
   uint64_t runs = 0;
   uint64_t steps = 0;
   int64_t simulated_us = 0;
+  uint64_t longest_seed = 0;
+  uint64_t longest_steps = 0;
   std::map<uint64_t, RunResult> failures;
   Coverage coverage;
 };
@@ -60,6 +62,10 @@ Totals run_range(uint64_t from, uint64_t count, unsigned jobs, const RunOptions&
       totals.steps += result.steps;
       totals.simulated_us += result.end.us;
       totals.coverage.merge(result.coverage);
+      if (result.steps > totals.longest_steps) {
+        totals.longest_steps = result.steps;
+        totals.longest_seed = seed;
+      }
       if (!result.passed) {
         print_failure(seed, result, options);
         totals.failures.emplace(seed, std::move(result));
@@ -98,6 +104,8 @@ int run_many(uint64_t from, uint64_t count, unsigned jobs, const RunOptions& opt
   std::printf("%llu seeds, %zu failed; %.0f s simulated in %.1f s (%.0f times as fast), %.0f steps per second\n",
               static_cast<unsigned long long>(totals.runs), totals.failures.size(), simulated, wall, simulated / wall,
               static_cast<double>(totals.steps) / wall);
+  std::printf("  longest: seed %llu, %llu steps\n", static_cast<unsigned long long>(totals.longest_seed),
+              static_cast<unsigned long long>(totals.longest_steps));
   totals.coverage.print();
   if (totals.failures.empty()) return 0;
   std::map<std::string, std::vector<uint64_t>> by_property;

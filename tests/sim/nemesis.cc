@@ -16,6 +16,7 @@ void Nemesis::start() {
   repeat(p.wipe_every, &Nemesis::wipe);
   repeat(p.pause_every, &Nemesis::pause);
   repeat(p.cut_every, &Nemesis::cut);
+  repeat(p.depose_every, &Nemesis::depose);
   repeat(p.stall_every, &Nemesis::stall);
   repeat(p.transfer_every, &Nemesis::transfer);
   repeat(p.membership_every, &Nemesis::change_membership);
@@ -156,6 +157,38 @@ void Nemesis::cut() {
     world_.trace.say(NodeId(), "network: whole again");
     world_.network.mend();
   });
+}
+
+/// The leader goes on for a while, with its clients and perhaps with some followers, while the rest elects another.
+/// What it takes in meanwhile must be cut off later; what it answers meanwhile must not be stale.
+void Nemesis::depose() {
+  Random& random = world_.random;
+  Node* old = leader();
+  if (old == nullptr) return;
+  const size_t voters = old->core().membership().voters.size();
+  if (voters < 3) return;
+  world_.trace.say(old->id(), "is cut off with less than a quorum");
+  world_.coverage.add(Counter::kDeposals);
+  uint64_t with_it = random.between(0, (voters - 1) / 2 - 1 + (voters % 2 == 0 ? 1 : 0));
+  if (2 * (with_it + 1) > voters) --with_it;
+  std::vector<Node*> here{old};
+  std::vector<Node*> there;
+  for (const auto& node : *world_.nodes) {
+    if (node.get() == old || node->retired()) continue;
+    (here.size() <= with_it && random.chance(1, 2) ? here : there).push_back(node.get());
+  }
+  for (Node* a : here) {
+    for (Node* b : there) {
+      world_.network.cut(a->id(), b->id());
+      world_.network.cut(b->id(), a->id());
+    }
+  }
+  for (Node* node : there) {
+    if (node->running()) node->hint_leader_gone(old->id(), around(random, Duration::millis(3)));
+  }
+  const Duration length = around(random, Duration::millis(80));
+  if (random.chance(1, 2)) old->stall_disk(length + around(random, Duration::millis(100)));
+  world_.scheduler.after(length, [this] { world_.network.mend(); });
 }
 
 void Nemesis::stall() {

@@ -33,6 +33,7 @@ class Nemesis {
   void wipe();
   void pause();
   void cut();
+  void depose();
   void stall();
   void transfer();
   void change_membership();

@@ -95,7 +95,7 @@ void Node::crash() {
   to_apply_.clear();
   reads_.clear();
   snapshots_.clear();
-  ticks_ = 0;
+  ticks_ = steps_in_output_ = 0;
   stalled_until_ = {};
   disk_->crash();
   world_.coverage.add(Counter::kCrashes);
@@ -171,6 +171,7 @@ void Node::enter(const char* name, const raft::Message* message, const std::func
   world_.oracle->before_call(*this);
   call();
   undrained_ = true;
+  ++steps_in_output_;
   world_.oracle->after_call(*this, name, message);
   if (world_.profile.batch_percent > 0 && world_.random.chance(world_.profile.batch_percent, 100)) {
     world_.coverage.add(Counter::kBatchedSteps);
@@ -212,6 +213,7 @@ void Node::drain() {
     transfer_pending_ = false;
     world_.trace.say(id_, "transfer: ", result.status);
   }
+  steps_in_output_ = 0;
   if (output.snapshot_wanted) {
     post(around(world_.random, world_.profile.snapshot_latency), [this] { make_snapshot(); });
   }

@@ -48,6 +48,8 @@ class Node final : private raft::Observer {
   [[nodiscard]] bool added_later() const { return added_later_; }
   [[nodiscard]] bool wiped() const { return wiped_; }
   [[nodiscard]] bool undrained() const { return undrained_; }
+  /// How many calls the output being taken covers.
+  [[nodiscard]] uint64_t steps_in_output() const { return steps_in_output_; }
   [[nodiscard]] uint64_t life() const { return life_; }
   [[nodiscard]] uint64_t ticks() const { return ticks_; }
   [[nodiscard]] const raft::Core& core() const { return *core_; }
@@ -102,6 +104,7 @@ class Node final : private raft::Observer {
   bool paused_ = false;
   bool retired_ = false;
   bool undrained_ = false;
+  uint64_t steps_in_output_ = 0;
   bool transfer_pending_ = false;
   bool install_untold_ = false;
   std::deque<Action> backlog_;

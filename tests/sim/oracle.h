@@ -68,6 +68,7 @@ class Oracle {
  private:
   struct Record {
     Term term;
+    Term committed_in;  ///< the term of the leader who did
     raft::EntryKind kind;
     uint64_t content;  ///< digest of the entry alone
     uint64_t digest;   ///< of all entries up to it
@@ -108,7 +109,7 @@ class Oracle {
   void check_election(const Node& node, const raft::SoftState& now);
   void check_leader_health(const Node& node, Process& process);
   void check_commit(const Node& node, Process& process);
-  void record(const Node& node, const raft::Entry& entry);
+  void record(const Node& node, const raft::Entry& entry, Term leader_term);
   void check_leader_append(const Node& node, const raft::Entry& entry);
   void add_grant(Term term, const Grant& grant);
   [[nodiscard]] bool vouches(const raft::Member& member, raft::EntryId id) const;

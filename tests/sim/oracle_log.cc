@@ -57,7 +57,7 @@ void Oracle::check_write(const Node& node, const raft::Write& write) {
                 previous, "elsewhere", it->second.previous);
     if (fresh) {
       SIM_REQUIRE(entry.kind != raft::EntryKind::kCommand || !node.transfer_pending() ||
-                      world_.profile.batch_percent > 0,
+                      node.steps_in_output() > 1,
                   property::kTransfer, "leader", node.id(), "appends", entry.index);
       SIM_REQUIRE(now.term >= entry.term, property::kLogMatching, "node", node.id(), "invents term", entry.term,
                   "in term", now.term);
@@ -127,7 +127,7 @@ void Oracle::check_commit(const Node& node, Process& process) {
   const auto decided_by = [&](const raft::Membership& m) { return quorum(m.voters) && quorum(m.outgoing); };
   SIM_REQUIRE(decided_by(log.membership()) || decided_by(node.core().membership()), property::kCommitRule, "node",
               node.id(), "commits without a durable quorum", commit, "term", term);
-  while (committed() < commit) record(node, log.at(committed() + 1));
+  while (committed() < commit) record(node, log.at(committed() + 1), term);
   for (const auto& other : *world_.nodes) {
     if (!other->is_leader() || other->core().soft_state().term <= term) continue;
     SIM_REQUIRE(other->disk().issued().holds(id), property::kLeaderCompleteness, "leader", other->id(), "of term",
@@ -135,9 +135,9 @@ void Oracle::check_commit(const Node& node, Process& process) {
   }
 }
 
-void Oracle::record(const Node& node, const raft::Entry& entry) {
+void Oracle::record(const Node& node, const raft::Entry& entry, Term leader_term) {
   const uint64_t before = digest_at(committed());
-  records_.push_back({entry.term, entry.kind, digest_after(0, entry), digest_after(before, entry)});
+  records_.push_back({entry.term, leader_term, entry.kind, digest_after(0, entry), digest_after(before, entry)});
   world_.coverage.add(Counter::kCommits);
   if (entry.kind == raft::EntryKind::kMembership) memberships_[entry.index] = parse_membership(entry.payload);
   if (entry.kind != raft::EntryKind::kCommand) return;

@@ -64,6 +64,10 @@ Profile Profile::draw(Random& random) {
   p.latency = Duration::micros(pick(random, {50, 200, 1000, 5000}));
   p.jitter = Duration::micros(pick(random, {20, 300, 3000, 12000}));
   p.ordered = random.chance(40, 100);
+  if (!p.ordered) {
+    // Every append that arrives too early is refused and sent again: keep that from growing without bound.
+    p.core.inflight_appends_max = std::min<size_t>(p.core.inflight_appends_max, 8);
+  }
   p.drop_permille = static_cast<uint32_t>(pick(random, {0, 0, 5, 50, 150}));
   p.duplicate_permille = static_cast<uint32_t>(pick(random, {0, 0, 20, 100}));
 
@@ -80,6 +84,7 @@ Profile Profile::draw(Random& random) {
   p.pause_mean = Duration::millis(pick(random, {30, 150, 600}));
   p.cut_every = sometimes(random, 65, 100, 1500);
   p.cut_mean = Duration::millis(pick(random, {50, 200, 800}));
+  p.depose_every = sometimes(random, 35, 200, 1500);
   p.stall_every = sometimes(random, 30, 300, 2500);
   p.stall_mean = Duration::millis(pick(random, {50, 300, 900}));
   p.transfer_every = sometimes(random, 40, 100, 1500);

@@ -46,6 +46,7 @@ struct Profile {
   Duration wipe_every{};
   Duration pause_every{}, pause_mean{};
   Duration cut_every{}, cut_mean{};
+  Duration depose_every{};            ///< the leader, with less than a quorum, is cut off and the others are told
   Duration stall_every{}, stall_mean{};
   Duration transfer_every{};
   Duration membership_every{};
