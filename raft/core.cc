@@ -64,7 +64,8 @@ void on_message(CoreState& state, Message message) {
     return snapshotting::on_install(state, message, std::move(*install));
   if (const auto* heartbeat = std::get_if<Heartbeat>(&message.body))
     return following::on_heartbeat(state, message, *heartbeat);
-  if (const auto* reply = std::get_if<VoteReply>(&message.body)) return election::on_vote_reply(state, message, *reply);
+  if (const auto* reply = std::get_if<VoteReply>(&message.body))
+    return election::on_vote_reply(state, message, *reply);
   if (const auto* reply = std::get_if<ReadIndexReply>(&message.body))
     return following::on_read_index_reply(state, message, *reply);
   if (std::holds_alternative<TimeoutNow>(message.body)) return election::on_timeout_now(state, message);
@@ -74,7 +75,8 @@ void on_message(CoreState& state, Message message) {
       state.send(message.from, ReadIndexReply{read->id, false, Index()});
     return;
   }
-  if (const auto* reply = std::get_if<AppendReply>(&message.body)) replication::on_append_reply(state, message, *reply);
+  if (const auto* reply = std::get_if<AppendReply>(&message.body))
+    replication::on_append_reply(state, message, *reply);
   else if (const auto* reply = std::get_if<HeartbeatReply>(&message.body))
     replication::on_heartbeat_reply(state, message, *reply);
   else if (const auto* reply = std::get_if<InstallSnapshotReply>(&message.body))
@@ -96,7 +98,8 @@ void on_persisted(CoreState& state, WriteNumber number) {
 /// One write for everything that changed since the last hand-over.
 void take_write(CoreState& state) {
   SnapshotState& snapshots = state.snapshots;
-  if (!state.hard_state_dirty && !state.log.has_unwritten() && !snapshots.chunk.has_value() && !snapshots.compact_dirty)
+  if (!state.hard_state_dirty && !state.log.has_unwritten() && !snapshots.chunk.has_value() &&
+      !snapshots.compact_dirty)
     return;
   Write write;
   if (state.hard_state_dirty) write.hard_state = HardState{state.term, state.vote, state.log.deliverable()};
@@ -122,8 +125,10 @@ struct Dispatch {
   void operator()(MessageReceived& event) const { on_message(state, std::move(event.message)); }
   void operator()(Propose& event) const { replication::propose(state, std::move(event)); }
   void operator()(const Read& event) const {
-    if (state.role == Role::kLeader) replication::read(state, state.config.id, event.id);
-    else following::read(state, event.id);
+    if (state.role == Role::kLeader)
+      replication::read(state, state.config.id, event.id);
+    else
+      following::read(state, event.id);
   }
   void operator()(const Persisted& event) const { on_persisted(state, event.number); }
   void operator()(const Applied& event) const {
@@ -156,7 +161,8 @@ Core::Core(Config config, uint64_t seed, RestoredState restored, Observer* obser
   }
   state.log.restore({start.term, start.index}, std::move(restored.entries));
   RALLY_CHECK(state.log.last_id().term <= state.term, "last", state.log.last_id().term, "term", state.term);
-  RALLY_CHECK(restored.applied <= state.log.last_index(), "applied", restored.applied, "last", state.log.last_index());
+  RALLY_CHECK(restored.applied <= state.log.last_index(), "applied", restored.applied, "last",
+              state.log.last_index());
   state.applied = state.delivered = std::max(restored.applied, start.index);
   state.log.commit_to(std::max(state.applied, std::min(restored.hard_state.commit, state.log.last_index())));
   state.soft_told = soft_state();
@@ -165,12 +171,16 @@ Core::Core(Config config, uint64_t seed, RestoredState restored, Observer* obser
 
 Core::~Core() = default;
 
-void Core::step(Event event) { std::visit(Dispatch{*state_}, event); }
+void Core::step(Event event) {
+  std::visit(Dispatch{*state_}, event);
+}
 
 void Core::tick() {
   ++state_->now;
-  if (state_->role == Role::kLeader) replication::on_tick(*state_);
-  else following::on_tick(*state_);
+  if (state_->role == Role::kLeader)
+    replication::on_tick(*state_);
+  else
+    following::on_tick(*state_);
 }
 
 Output Core::take_output() {
@@ -188,29 +198,41 @@ Output Core::take_output() {
   return std::exchange(output, Output());
 }
 
-SoftState Core::soft_state() const { return {state_->role, state_->term, state_->leader}; }
-Index Core::commit() const { return state_->log.commit(); }
-Index Core::last_index() const { return state_->log.last_index(); }
-Index Core::first_index() const { return state_->log.first_index(); }
-const Membership& Core::membership() const { return state_->membership(); }
+SoftState Core::soft_state() const {
+  return {state_->role, state_->term, state_->leader};
+}
+Index Core::commit() const {
+  return state_->log.commit();
+}
+Index Core::last_index() const {
+  return state_->log.last_index();
+}
+Index Core::first_index() const {
+  return state_->log.first_index();
+}
+const Membership& Core::membership() const {
+  return state_->membership();
+}
 
 const char* role_name(Role role) {
   switch (role) {
-    case Role::kFollower: return "follower";
-    case Role::kPreCandidate: return "pre-candidate";
-    case Role::kCandidate: return "candidate";
-    case Role::kLeader: return "leader";
+    case Role::kFollower:
+      return "follower";
+    case Role::kPreCandidate:
+      return "pre-candidate";
+    case Role::kCandidate:
+      return "candidate";
+    case Role::kLeader:
+      return "leader";
   }
   return "?";
 }
 
 const char* message_name(const Message& message) {
-  static constexpr const char* kNames[] = {"VoteRequest",     "VoteReply",
-                                           "AppendRequest",   "AppendReply",
-                                           "Heartbeat",       "HeartbeatReply",
-                                           "InstallSnapshot", "InstallSnapshotReply",
-                                           "ReadIndexRequest", "ReadIndexReply",
-                                           "TimeoutNow"};
+  static constexpr const char* kNames[] = {
+      "VoteRequest",      "VoteReply",      "AppendRequest",   "AppendReply",
+      "Heartbeat",        "HeartbeatReply", "InstallSnapshot", "InstallSnapshotReply",
+      "ReadIndexRequest", "ReadIndexReply", "TimeoutNow"};
   static_assert(std::size(kNames) == std::variant_size_v<Message::Body>);
   return kNames[message.body.index()];
 }

@@ -20,7 +20,9 @@ bool CoreState::is_bound() const {
   return self != nullptr && counts(*self, config.directory);
 }
 
-bool CoreState::is_bound_voter() const { return is_voter(membership(), config.id) && is_bound(); }
+bool CoreState::is_bound_voter() const {
+  return is_voter(membership(), config.id) && is_bound();
+}
 
 Progress* CoreState::find_follower(NodeId id) {
   if (!leading.has_value()) return nullptr;
@@ -34,7 +36,8 @@ void CoreState::send_in(Term message_term, NodeId to, Message::Body body) {
 }
 
 WriteNumber CoreState::barrier() const {
-  const bool open = hard_state_dirty || log.has_unwritten() || snapshots.chunk.has_value() || snapshots.compact_dirty;
+  const bool open =
+      hard_state_dirty || log.has_unwritten() || snapshots.chunk.has_value() || snapshots.compact_dirty;
   return open ? writes.last() + 1 : writes.last();
 }
 
@@ -65,7 +68,8 @@ void CoreState::set_leader(NodeId new_leader) {
 void CoreState::become_follower(Term new_term, NodeId new_leader) {
   const bool changed = role != Role::kFollower || term != new_term || leader != new_leader;
   const Term old_term = term;
-  if (leading.has_value() && term < new_term) trace(trace::SteppedDown{term, trace::StepDownReason::kHigherTerm});
+  if (leading.has_value() && term < new_term)
+    trace(trace::SteppedDown{term, trace::StepDownReason::kHigherTerm});
   if (term < new_term) set_vote(new_term, NodeId());
   if (leading.has_value()) leave_leadership();
   role = Role::kFollower;
@@ -80,12 +84,15 @@ void CoreState::become_follower(Term new_term, NodeId new_leader) {
 void CoreState::leave_leadership() {
   const Status lost = Status::unavailable("leadership was lost; ask again");
   for (const LeaderRead& read : leading->reads.take_all()) {
-    if (read.from == config.id) output.reads.push_back({read.id, lost, Index()});
-    else send(read.from, ReadIndexReply{read.id, false, Index()});
+    if (read.from == config.id)
+      output.reads.push_back({read.id, lost, Index()});
+    else
+      send(read.from, ReadIndexReply{read.id, false, Index()});
   }
   if (leading->change.has_value() && leading->change->tag.has_value())
     output.membership_results.push_back(
-        {*leading->change->tag, Status::outcome_unknown("leadership was lost before the change was committed")});
+        {*leading->change->tag,
+         Status::outcome_unknown("leadership was lost before the change was committed")});
   if (leading->transfer.has_value()) {
     trace(trace::TransferEnded{leading->transfer->to, true});
     output.transfer_results.push_back({Status::ok()});

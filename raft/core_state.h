@@ -1,6 +1,6 @@
-// CoreState: everything a node's Raft knows, as plain parts, and the few operations that all handlers share. The
-// handlers (election, replication, following, snapshotting, membership_change, transfer) are functions over it, one
-// file per kind of event; core.cc sends each event to its handler and applies the term rules.
+// CoreState: everything a node's Raft knows, as plain parts, and the few operations that all handlers share.
+// The handlers (election, replication, following, snapshotting, membership_change, transfer) are functions
+// over it, one file per kind of event; core.cc sends each event to its handler and applies the term rules.
 //
 // Owned by Core. Readable by tests and by invariants.h; written by the handlers only.
 #pragma once
@@ -27,13 +27,13 @@ struct ElectionState {
     bool granted = false;
     bool blank = false;
   };
-  Ticks elapsed = 0;            ///< since the leader was heard or a vote was given
-  Ticks timeout = 0;            ///< when to campaign; drawn anew each time
-  Ticks first_tries = 0;        ///< at the first election, by the node that goes first
+  Ticks elapsed = 0;      ///< since the leader was heard or a vote was given
+  Ticks timeout = 0;      ///< when to campaign; drawn anew each time
+  Ticks first_tries = 0;  ///< at the first election, by the node that goes first
   trace::ElectionReason reason = trace::ElectionReason::kTimeout;
-  bool blank = false;           ///< this is the first election of a blank cluster
-  bool transfer = false;        ///< the leader asked for it
-  WriteNumber vote_after;       ///< candidate: the own vote counts and goes out once this is durable; 0 = done
+  bool blank = false;      ///< this is the first election of a blank cluster
+  bool transfer = false;   ///< the leader asked for it
+  WriteNumber vote_after;  ///< candidate: the own vote counts and goes out once this is durable; 0 = done
   std::vector<Ballot> ballots;
 };
 
@@ -46,16 +46,16 @@ struct Leadership {
   struct Transfer {
     NodeId to;
     Ticks elapsed = 0;
-    bool told = false;            ///< TimeoutNow is out
+    bool told = false;  ///< TimeoutNow is out
   };
-  struct Stranger {               ///< a member that answered from a disk that is not its own
+  struct Stranger {  ///< a member that answered from a disk that is not its own
     NodeId id;
     DirectoryId directory;
-    Ticks age = 0;                ///< since it was last heard
+    Ticks age = 0;  ///< since it was last heard
   };
-  std::vector<Progress> followers;     ///< all members but this one, by id
-  Index first_of_term;                 ///< this leader's first entry
-  size_t uncommitted_bytes = 0;        ///< payloads after commit
+  std::vector<Progress> followers;  ///< all members but this one, by id
+  Index first_of_term;              ///< this leader's first entry
+  size_t uncommitted_bytes = 0;     ///< payloads after commit
   Ticks heartbeat_elapsed = 0;
   Ticks quorum_elapsed = 0;
   ReadIndexQueue reads;
@@ -70,19 +70,19 @@ struct SnapshotState {
     EntryId id;
     NodeId from;
     Term term;
-    uint64_t next_offset = 0;     ///< handed to the log loop up to here
+    uint64_t next_offset = 0;  ///< handed to the log loop up to here
   };
   std::optional<Incoming> incoming;
-  bool installing = false;        ///< the last piece is with the log loop; the log will begin anew
-  std::optional<SnapshotChunk> chunk;            ///< for the next write
-  bool compact_dirty = false;                    ///< the next write tells the log's new start
-  Index compact_wanted;                          ///< asked for, held back by a transfer
+  bool installing = false;             ///< the last piece is with the log loop; the log will begin anew
+  std::optional<SnapshotChunk> chunk;  ///< for the next write
+  bool compact_dirty = false;          ///< the next write tells the log's new start
+  Index compact_wanted;                ///< asked for, held back by a transfer
   struct Ready {
     SnapshotMeta meta;
     uint64_t size = 0;
   };
-  std::optional<Ready> ready;     ///< the newest one that the driver made
-  bool wanted = false;            ///< the driver was asked and has not answered
+  std::optional<Ready> ready;  ///< the newest one that the driver made
+  bool wanted = false;         ///< the driver was asked and has not answered
 };
 
 class CoreState {
@@ -103,9 +103,9 @@ class CoreState {
   // Volatile.
   Role role = Role::kFollower;
   NodeId leader;
-  Index applied;        ///< the state machine's own word
-  Index delivered;      ///< handed out for applying
-  Index matched;        ///< the log equals that of this term's leader up to here, as far as known
+  Index applied;    ///< the state machine's own word
+  Index delivered;  ///< handed out for applying
+  Index matched;    ///< the log equals that of this term's leader up to here, as far as known
   bool hard_state_dirty = false;
   ElectionState election;
   std::optional<Leadership> leading;  ///< exactly while role is kLeader
@@ -144,7 +144,8 @@ class CoreState {
   /// The write that covers everything decided so far.
   [[nodiscard]] WriteNumber barrier() const;
 
-  /// Enters `new_term` (if newer) as a follower of `new_leader` (0 = unknown), leaving whatever role there was.
+  /// Enters `new_term` (if newer) as a follower of `new_leader` (0 = unknown), leaving whatever role there
+  /// was.
   void become_follower(Term new_term, NodeId new_leader);
   void set_leader(NodeId new_leader);
   void set_vote(Term new_term, NodeId new_vote);

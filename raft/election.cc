@@ -21,9 +21,9 @@ bool is_first_election(const CoreState& state) {
   return find_in(membership.voters, state.config.id) != nullptr && !is_joint(membership);
 }
 
-/// A voter of the membership before the one in its log, which is not known to be committed, must still campaign
-/// (thesis 4.2.2): it may hold the only log that is new enough to win. Its own vote does not count, and it steps
-/// down once that membership is committed.
+/// A voter of the membership before the one in its log, which is not known to be committed, must still
+/// campaign (thesis 4.2.2): it may hold the only log that is new enough to win. Its own vote does not count,
+/// and it steps down once that membership is committed.
 bool is_needed_once_more(const CoreState& state) {
   const Index commit = state.log.commit();
   if (state.memberships.current_index() <= commit) return false;
@@ -33,12 +33,15 @@ bool is_needed_once_more(const CoreState& state) {
 }
 
 bool may_campaign(const CoreState& state) {
-  // A log that is about to be replaced by a snapshot is no ground to stand on, nor is a disk that does not write.
+  // A log that is about to be replaced by a snapshot is no ground to stand on, nor is a disk that does not
+  // write.
   if (state.snapshots.installing || state.disk_stalled()) return false;
   return state.is_bound_voter() || is_needed_once_more(state) || is_first_election(state);
 }
 
-bool is_lowest_voter(const CoreState& state) { return state.membership().voters.front().id == state.config.id; }
+bool is_lowest_voter(const CoreState& state) {
+  return state.membership().voters.front().id == state.config.id;
+}
 
 void record(CoreState& state, const ElectionState::Ballot& ballot) {
   for (ElectionState::Ballot& known : state.election.ballots) {
@@ -111,9 +114,12 @@ void start_election(CoreState& state) {
 
 void evaluate(CoreState& state) {
   switch (count(state)) {
-    case quorum::Vote::kPending: return;
-    case quorum::Vote::kLost: return state.become_follower(state.term, NodeId());
-    case quorum::Vote::kWon: break;
+    case quorum::Vote::kPending:
+      return;
+    case quorum::Vote::kLost:
+      return state.become_follower(state.term, NodeId());
+    case quorum::Vote::kWon:
+      break;
   }
   if (state.role == Role::kPreCandidate) return start_election(state);
   become_leader(state);
@@ -147,14 +153,16 @@ std::optional<RefusalReason> reason_to_refuse(const CoreState& state, const Mess
       !RALLY_PLANTED_BUG(kIgnoreDirectory))
     return RefusalReason::kWrongDirectory;
   const Member* candidate = find_member(state.membership(), message.from);
-  if (candidate != nullptr && !candidate->directory.is_zero() && !CoreState::counts(*candidate, message.from_directory) &&
-      request.last <= state.log.last_id())
+  if (candidate != nullptr && !candidate->directory.is_zero() &&
+      !CoreState::counts(*candidate, message.from_directory) && request.last <= state.log.last_id())
     return RefusalReason::kWrongDirectory;
   if (request.blank && !state.is_blank()) return RefusalReason::kNotBlank;
-  if (request.last < state.log.last_id() && !RALLY_PLANTED_BUG(kVoteWithoutLogCheck)) return RefusalReason::kLogBehind;
+  if (request.last < state.log.last_id() && !RALLY_PLANTED_BUG(kVoteWithoutLogCheck))
+    return RefusalReason::kLogBehind;
   if (request.pre_vote) {
     // Two that ask at once would split the votes that follow: of two equal logs the lower id goes on.
-    const bool rival = state.role == Role::kPreCandidate && message.term == state.term + 1 && request.last == state.log.last_id();
+    const bool rival = state.role == Role::kPreCandidate && message.term == state.term + 1 &&
+                       request.last == state.log.last_id();
     if (rival && state.config.id < message.from) return RefusalReason::kVotedAlready;
     return std::nullopt;
   }
@@ -169,13 +177,15 @@ std::optional<RefusalReason> reason_to_refuse(const CoreState& state, const Mess
 void reset_timer(CoreState& state) {
   ElectionState& election = state.election;
   election.elapsed = 0;
-  election.timeout = state.config.election_ticks + static_cast<Ticks>(state.random.below(state.config.election_ticks));
+  election.timeout =
+      state.config.election_ticks + static_cast<Ticks>(state.random.below(state.config.election_ticks));
   election.reason = ElectionReason::kTimeout;
-  // One node of a blank cluster goes first, and soon: all must agree, so there is nothing to win by waiting. But
-  // each try that fails doubles the wait: where answers take longer than two ticks (a slow disk, a long way), tries
-  // in quick succession would void each other for ever.
+  // One node of a blank cluster goes first, and soon: all must agree, so there is nothing to win by waiting.
+  // But each try that fails doubles the wait: where answers take longer than two ticks (a slow disk, a long
+  // way), tries in quick succession would void each other for ever.
   if (state.leader.is_zero() && is_first_election(state) && is_lowest_voter(state)) {
-    const Ticks soon = (1 + static_cast<Ticks>(state.random.below(2))) << std::min<Ticks>(election.first_tries++, 16);
+    const Ticks soon = (1 + static_cast<Ticks>(state.random.below(2)))
+                       << std::min<Ticks>(election.first_tries++, 16);
     election.timeout = std::min(election.timeout, soon);
   }
 }
@@ -192,7 +202,8 @@ void on_tick(CoreState& state) {
   if (++election.elapsed < election.timeout) return;
   if (may_campaign(state)) return start_pre_vote(state, election.reason);
   // Who may not campaign only notices that nobody leads.
-  if (state.role != Role::kFollower || !state.leader.is_zero()) return state.become_follower(state.term, NodeId());
+  if (state.role != Role::kFollower || !state.leader.is_zero())
+    return state.become_follower(state.term, NodeId());
   reset_timer(state);
 }
 
@@ -214,8 +225,10 @@ void on_vote_request(CoreState& state, const Message& message, const VoteRequest
     state.trace(trace::VoteRefused{message.from, message.term, request.pre_vote, reason});
     state.send(message.from, VoteReply{request.pre_vote, false, state.is_blank()});
   };
-  if (state.role == Role::kLeader) membership_change::note_directory(state, message.from, message.from_directory, request.blank);
-  if (message.term < state.term || (request.pre_vote && message.term == state.term)) return refuse(RefusalReason::kOldTerm);
+  if (state.role == Role::kLeader)
+    membership_change::note_directory(state, message.from, message.from_directory, request.blank);
+  if (message.term < state.term || (request.pre_vote && message.term == state.term))
+    return refuse(RefusalReason::kOldTerm);
   if (!request.transfer && leader_is_alive(state)) return refuse(RefusalReason::kLeaderAlive);
   if (state.term < message.term && (!request.pre_vote || RALLY_PLANTED_BUG(kPreVoteAdoptsTerm)))
     state.become_follower(message.term, NodeId());
@@ -256,7 +269,8 @@ void on_timeout_now(CoreState& state, const Message& message) {
 
 void on_persisted(CoreState& state) {
   ElectionState& election = state.election;
-  if (state.role != Role::kCandidate || election.vote_after.is_zero() || state.writes.persisted() < election.vote_after)
+  if (state.role != Role::kCandidate || election.vote_after.is_zero() ||
+      state.writes.persisted() < election.vote_after)
     return;
   election.vote_after = WriteNumber();
   record(state, {state.config.id, state.config.directory, true, state.is_blank()});

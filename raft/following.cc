@@ -7,14 +7,14 @@
 namespace rallypoint::raft::following {
 namespace {
 
-/// Contiguous, terms that a leader of `term` can hold, memberships that decode. The memberships are returned in the
-/// order of their entries.
+/// Contiguous, terms that a leader of `term` can hold, memberships that decode. The memberships are returned
+/// in the order of their entries.
 bool well_formed(const AppendRequest& request, Term term, std::vector<Membership>& memberships) {
   EntryId before = request.previous;
   if (term < before.term || before.term.is_zero() != before.index.is_zero()) return false;
   for (const Entry& entry : request.entries) {
-    if (entry.index != before.index + 1 || entry.index < before.index || entry.term < before.term || term < entry.term ||
-        entry.term.is_zero())
+    if (entry.index != before.index + 1 || entry.index < before.index || entry.term < before.term ||
+        term < entry.term || entry.term.is_zero())
       return false;
     if (entry.kind == EntryKind::kMembership) {
       auto membership = decode_membership(entry.payload);
@@ -36,7 +36,8 @@ void commit_to(CoreState& state, Index index) {
 bool accept_leader(CoreState& state, const Message& message) {
   if (state.role == Role::kLeader) return false;
   if (!state.leader.is_zero() && state.leader != message.from) return false;
-  if (state.role != Role::kFollower || state.leader != message.from) state.become_follower(state.term, message.from);
+  if (state.role != Role::kFollower || state.leader != message.from)
+    state.become_follower(state.term, message.from);
   state.election.elapsed = 0;
   return true;
 }
@@ -53,15 +54,16 @@ void on_append(CoreState& state, const Message& message, AppendRequest request) 
     const Index match = state.log.commit();
     return state.send_when_durable(message.from, AppendReply{true, match, request.previous.index, {}, blank});
   }
-  const bool unchecked = RALLY_PLANTED_BUG(kSkipPreviousCheck) && request.previous.index <= state.log.last_index() &&
-                         state.log.last_id().term <= (request.entries.empty() ? Term() : request.entries.front().term);
+  const bool unchecked =
+      RALLY_PLANTED_BUG(kSkipPreviousCheck) && request.previous.index <= state.log.last_index() &&
+      state.log.last_id().term <= (request.entries.empty() ? Term() : request.entries.front().term);
   if (!state.log.matches(request.previous) && !unchecked) {
     const EntryId hint = state.log.last_not_after(request.previous.index, request.previous.term);
     return state.send(message.from, AppendReply{false, Index(), request.previous.index, hint, blank});
   }
 
-  // Skip what is here already; a conflict cuts the log (paper 5.3). Nothing is cut otherwise: the message may be
-  // late, and what follows it here may be acked.
+  // Skip what is here already; a conflict cuts the log (paper 5.3). Nothing is cut otherwise: the message may
+  // be late, and what follows it here may be acked.
   const Index end = request.previous.index + request.entries.size();
   size_t skip = 0, skipped_memberships = 0;
   while (skip < request.entries.size()) {
@@ -103,7 +105,8 @@ void on_heartbeat(CoreState& state, const Message& message, const Heartbeat& hea
   if (!accept_leader(state, message)) return;
   // The leader's word on how far our log equals its own is about the disk that acked. A directory that no
   // membership binds may have taken its member's place since, so it trusts only what it compared itself.
-  const Index compared = state.is_bound() || RALLY_PLANTED_BUG(kHeartbeatCommitUnbounded) ? heartbeat.commit : state.matched;
+  const Index compared =
+      state.is_bound() || RALLY_PLANTED_BUG(kHeartbeatCommitUnbounded) ? heartbeat.commit : state.matched;
   if (!state.snapshots.installing) commit_to(state, std::min(heartbeat.commit, compared));
   if (heartbeat.round != 0)
     state.send(message.from, HeartbeatReply{heartbeat.round, state.log.durable(), !state.is_bound()});
@@ -121,8 +124,11 @@ void on_read_index_reply(CoreState& state, const Message& message, const ReadInd
   if (message.from != state.leader) return;
   const auto id = state.forwarded.take(reply.id);
   if (!id.has_value()) return;
-  if (reply.ok) state.output.reads.push_back({*id, Status::ok(), reply.index});
-  else state.output.reads.push_back({*id, Status::unavailable("the leader can't answer yet; ask again"), Index()});
+  if (reply.ok)
+    state.output.reads.push_back({*id, Status::ok(), reply.index});
+  else
+    state.output.reads.push_back(
+        {*id, Status::unavailable("the leader can't answer yet; ask again"), Index()});
 }
 
 void on_tick(CoreState& state) {

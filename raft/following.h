@@ -6,8 +6,8 @@
 
 namespace rallypoint::raft::following {
 
-/// Takes `message.from` for this term's leader. False if that can't be (then the message is void): two leaders in
-/// one term, or a message to a leader of that very term.
+/// Takes `message.from` for this term's leader. False if that can't be (then the message is void): two
+/// leaders in one term, or a message to a leader of that very term.
 bool accept_leader(CoreState& state, const Message& message);
 void on_append(CoreState& state, const Message& message, AppendRequest request);
 void on_heartbeat(CoreState& state, const Message& message, const Heartbeat& heartbeat);

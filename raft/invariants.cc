@@ -22,13 +22,16 @@ std::string broken_marks(const CoreState& s) {
   const Log& log = s.log;
   if (log.commit() < log.base().index) return broken(s, "commit is before the log", "commit", log.commit());
   if (log.last_index() < log.commit()) return broken(s, "commit is beyond the log", "commit", log.commit());
-  if (log.last_index() < log.durable()) return broken(s, "durable is beyond the log", "durable", log.durable());
+  if (log.last_index() < log.durable())
+    return broken(s, "durable is beyond the log", "durable", log.durable());
   if (log.deliverable() < s.delivered)
-    return broken(s, "delivered what is not committed and durable", "delivered", s.delivered, "commit", log.commit(),
-                  "durable", log.durable());
+    return broken(s, "delivered what is not committed and durable", "delivered", s.delivered, "commit",
+                  log.commit(), "durable", log.durable());
   if (s.delivered < s.applied) return broken(s, "applied what was not delivered", "applied", s.applied);
-  if (s.applied < log.base().index) return broken(s, "the log was cut beyond what is applied", "base", log.base().index);
-  if (s.term < log.last_id().term) return broken(s, "an entry is newer than the term", "entry", log.last_id().term);
+  if (s.applied < log.base().index)
+    return broken(s, "the log was cut beyond what is applied", "base", log.base().index);
+  if (s.term < log.last_id().term)
+    return broken(s, "an entry is newer than the term", "entry", log.last_id().term);
   return {};
 }
 
@@ -37,9 +40,11 @@ std::string broken_role(const CoreState& s) {
   if (s.role == Role::kLeader && (s.leader != s.config.id || s.vote != s.config.id))
     return broken(s, "a leader that did not vote for itself", "vote", s.vote, "leader", s.leader);
   if (s.role == Role::kCandidate && (s.vote != s.config.id || !s.leader.is_zero()))
-    return broken(s, "a candidate that did not vote for itself or has a leader", "vote", s.vote, "leader", s.leader);
+    return broken(s, "a candidate that did not vote for itself or has a leader", "vote", s.vote, "leader",
+                  s.leader);
   if (s.role == Role::kPreCandidate && !s.leader.is_zero()) return broken(s, "a pre-candidate has a leader");
-  if (s.snapshots.installing && s.role != Role::kFollower) return broken(s, "installs a snapshot but does not follow");
+  if (s.snapshots.installing && s.role != Role::kFollower)
+    return broken(s, "installs a snapshot but does not follow");
   return {};
 }
 
@@ -50,12 +55,16 @@ std::string broken_leadership(const CoreState& s) {
     return broken(s, "the leader's first entry is of another term", "index", leading.first_of_term);
   NodeId before;
   for (const Progress& follower : leading.followers) {
-    if (follower.id <= before || follower.id == s.config.id) return broken(s, "followers are not sorted", "id", follower.id);
+    if (follower.id <= before || follower.id == s.config.id)
+      return broken(s, "followers are not sorted", "id", follower.id);
     before = follower.id;
     if (follower.next <= follower.match) return broken(s, "match < next is broken", "follower", follower.id);
-    if (s.log.last_index() < follower.match) return broken(s, "a follower matches more than there is", "follower", follower.id);
-    if (s.log.last_index() + 1 < follower.next) return broken(s, "next is beyond the log", "follower", follower.id);
-    if (find_member(s.membership(), follower.id) == nullptr) return broken(s, "follows a stranger", "follower", follower.id);
+    if (s.log.last_index() < follower.match)
+      return broken(s, "a follower matches more than there is", "follower", follower.id);
+    if (s.log.last_index() + 1 < follower.next)
+      return broken(s, "next is beyond the log", "follower", follower.id);
+    if (find_member(s.membership(), follower.id) == nullptr)
+      return broken(s, "follows a stranger", "follower", follower.id);
   }
   return {};
 }
@@ -67,16 +76,18 @@ std::string broken_membership(const CoreState& s) {
   if (!s.is_blank() && s.log.base().index < s.memberships.current_index() &&
       s.log.at(s.memberships.current_index()).kind != EntryKind::kMembership)
     return broken(s, "a membership in force is not in the log", "index", s.memberships.current_index());
-  if (const Status status = validate_membership(m); !status.is_ok()) return broken(s, "bad membership", "status", status);
+  if (const Status status = validate_membership(m); !status.is_ok())
+    return broken(s, "bad membership", "status", status);
   if (s.is_blank()) return {};
   for (const Member& voter : m.voters)
-    if (voter.directory.is_zero()) return broken(s, "an unbound voter after the first election", "voter", voter.id);
+    if (voter.directory.is_zero())
+      return broken(s, "an unbound voter after the first election", "voter", voter.id);
   return {};
 }
 
 uint64_t content_of(const Entry& entry) {
   const std::string_view bytes = entry.payload.view();
-  return std::hash<std::string_view>{}(bytes) * 31 + static_cast<uint64_t>(entry.kind) + bytes.size() * 1000003;
+  return std::hash<std::string_view>{}(bytes)*31 + static_cast<uint64_t>(entry.kind) + bytes.size() * 1000003;
 }
 
 }  // namespace
@@ -95,15 +106,25 @@ void check_invariants(const CoreState& state) {
 }
 
 StateSummary::StateSummary(const CoreState& s)
-    : term(s.term), vote(s.vote), leader(s.leader), role(s.role), base(s.log.base().index), commit(s.log.commit()),
-      delivered(s.delivered), applied(s.applied), last(s.log.last_index()), rewrites(s.log.rewrites()) {}
+    : term(s.term),
+      vote(s.vote),
+      leader(s.leader),
+      role(s.role),
+      base(s.log.base().index),
+      commit(s.log.commit()),
+      delivered(s.delivered),
+      applied(s.applied),
+      last(s.log.last_index()),
+      rewrites(s.log.rewrites()) {}
 
 std::string broken_between(const StateSummary& before, const CoreState& after) {
   if (after.term < before.term) return broken(after, "the term fell", "before", before.term);
-  if (after.log.commit() < before.commit) return broken(after, "the commit index fell", "before", before.commit, "after", after.log.commit());
+  if (after.log.commit() < before.commit)
+    return broken(after, "the commit index fell", "before", before.commit, "after", after.log.commit());
   if (after.delivered < before.delivered) return broken(after, "delivered fell", "before", before.delivered);
   if (after.applied < before.applied) return broken(after, "applied fell", "before", before.applied);
-  if (after.log.base().index < before.base) return broken(after, "the log's start fell", "before", before.base);
+  if (after.log.base().index < before.base)
+    return broken(after, "the log's start fell", "before", before.base);
   if (after.term != before.term) return {};
   if (!before.vote.is_zero() && after.vote != before.vote)
     return broken(after, "the vote changed within a term", "before", before.vote, "after", after.vote);
@@ -111,7 +132,8 @@ std::string broken_between(const StateSummary& before, const CoreState& after) {
     return broken(after, "two leaders in a term", "before", before.leader, "after", after.leader);
   if (before.role == Role::kLeader && after.role == Role::kLeader &&
       (after.log.rewrites() != before.rewrites || after.log.last_index() < before.last))
-    return broken(after, "Leader Append-Only: a leader cut its log", "before", before.last, "after", after.log.last_index());
+    return broken(after, "Leader Append-Only: a leader cut its log", "before", before.last, "after",
+                  after.log.last_index());
   return {};
 }
 
@@ -142,21 +164,23 @@ std::string ClusterInvariants::check_log(const CoreState& state, Seen& seen) {
     const Known now{*log.term_at(i - 1), content_of(entry)};
     const auto [it, is_new] = known_.try_emplace(EntryId{entry.term, i}, now);
     if (!is_new && (it->second.previous != now.previous || it->second.content != now.content))
-      return broken(state, "Log Matching: one id, two entries or two pasts", "index", i, "entry term", entry.term);
+      return broken(state, "Log Matching: one id, two entries or two pasts", "index", i, "entry term",
+                    entry.term);
   }
   seen.last = log.last_index();
   return {};
 }
 
-std::string ClusterInvariants::check_commit(const CoreState& state, Seen& seen, const std::vector<const CoreState*>& states) {
+std::string ClusterInvariants::check_commit(const CoreState& state, Seen& seen,
+                                            const std::vector<const CoreState*>& states) {
   const Log& log = state.log;
   for (Index i = std::max(seen.commit, log.base().index) + 1; i <= log.commit(); ++i) {
     const EntryId id{*log.term_at(i), i};
     if (i <= committed()) {
       const EntryId known = committed_[i.value() - 1];
       if (!known.term.is_zero() && known != id)
-        return broken(state, "State Machine Safety: two entries are committed at one index", "index", i, "term", id.term,
-                      "other", known.term);
+        return broken(state, "State Machine Safety: two entries are committed at one index", "index", i,
+                      "term", id.term, "other", known.term);
       committed_[i.value() - 1] = id;
       continue;
     }
@@ -165,7 +189,8 @@ std::string ClusterInvariants::check_commit(const CoreState& state, Seen& seen, 
     for (const CoreState* other : states)
       if (other->role == Role::kLeader && state.term < other->term && id.term < other->term &&
           other->log.base().index < i && other->log.term_at(i) != id.term)
-        return broken(*other, "Leader Completeness: a leader lacks a committed entry", "index", i, "term", id.term);
+        return broken(*other, "Leader Completeness: a leader lacks a committed entry", "index", i, "term",
+                      id.term);
   }
   seen.commit = std::max(seen.commit, log.commit());
   return {};
@@ -175,14 +200,18 @@ std::string ClusterInvariants::check_leader(const CoreState& state) {
   const Member self{state.config.id, state.config.directory};
   const auto [it, is_new] = leaders_.try_emplace(state.term, self);
   if (it->second != self)
-    return broken(state, "Election Safety: two leaders in a term", "other", it->second.id, "its disk", it->second.directory);
+    return broken(state, "Election Safety: two leaders in a term", "other", it->second.id, "its disk",
+                  it->second.directory);
   if (!is_new) return {};
   const Log& log = state.log;
-  if (log.last_index() < committed()) return broken(state, "Leader Completeness: a new leader lacks entries", "last", log.last_index(), "committed", committed());
+  if (log.last_index() < committed())
+    return broken(state, "Leader Completeness: a new leader lacks entries", "last", log.last_index(),
+                  "committed", committed());
   for (Index i = log.first_index(); i <= committed(); ++i) {
     const EntryId known = committed_[i.value() - 1];
     if (!known.term.is_zero() && known.term < state.term && log.term_at(i) != known.term)
-      return broken(state, "Leader Completeness: a new leader lacks a committed entry", "index", i, "term", known.term);
+      return broken(state, "Leader Completeness: a new leader lacks a committed entry", "index", i, "term",
+                    known.term);
   }
   return {};
 }
@@ -191,15 +220,17 @@ std::string ClusterInvariants::check_memberships(const CoreState& state, Seen& s
   const Index index = state.memberships.current_index();
   if (index == seen.membership_index) return {};
   const Membership& now = state.memberships.current();
-  // Neighbours in a leader's log: one voter more or less, or into or out of a joint phase. (A follower may get
-  // several at once.)
+  // Neighbours in a leader's log: one voter more or less, or into or out of a joint phase. (A follower may
+  // get several at once.)
   if (state.role == Role::kLeader && Index(1) < index && state.log.base().index < index &&
       state.log.term_at(index) == state.term) {
     const Membership& before = state.memberships.at(index - 1);
-    const bool enters = now.outgoing == before.voters, leaves = is_joint(before) && now.voters == before.voters;
+    const bool enters = now.outgoing == before.voters,
+               leaves = is_joint(before) && now.voters == before.voters;
     if (!enters && !leaves && membership_change::voters_changed(before, now) > 1)
       return broken(state, "Config Safety: two voters changed in one step", "index", index);
-    if (is_joint(before) && is_joint(now)) return broken(state, "Config Safety: joint upon joint", "index", index);
+    if (is_joint(before) && is_joint(now))
+      return broken(state, "Config Safety: joint upon joint", "index", index);
     size_t uncommitted = 0;
     for (Index i = state.log.commit() + 1; i <= state.log.last_index(); ++i)
       uncommitted += state.log.at(i).kind == EntryKind::kMembership && state.log.at(i).term == state.term;
@@ -211,14 +242,15 @@ std::string ClusterInvariants::check_memberships(const CoreState& state, Seen& s
   return {};
 }
 
-std::string ClusterInvariants::check_acks(const CoreState& leader, const std::vector<const CoreState*>& states) const {
+std::string ClusterInvariants::check_acks(const CoreState& leader,
+                                          const std::vector<const CoreState*>& states) const {
   for (const Progress& follower : leader.leading->followers)
     for (const CoreState* other : states) {
       if (other->config.id != follower.id || other->config.directory != follower.directory) continue;
       if (other->term != leader.term || other->role == Role::kLeader) continue;
       if (other->log.durable() < follower.match)
-        return broken(leader, "an ack was not durable", "follower", follower.id, "match", follower.match, "durable",
-                      other->log.durable());
+        return broken(leader, "an ack was not durable", "follower", follower.id, "match", follower.match,
+                      "durable", other->log.durable());
     }
   return {};
 }

@@ -1,6 +1,6 @@
-// Invariants: every safety property of the core as code, checked on one state, between two, and over a cluster.
-// Tests and the simulation run them after each step; the product does not. Each check costs about constant time (or
-// the size of what is new since the last one).
+// Invariants: every safety property of the core as code, checked on one state, between two, and over a
+// cluster. Tests and the simulation run them after each step; the product does not. Each check costs about
+// constant time (or the size of what is new since the last one).
 //
 // A broken property is returned as text, empty = all hold; check_invariants() stops on it.
 #pragma once
@@ -67,7 +67,7 @@ class ClusterInvariants {
   std::map<NodeId, Seen> seen_;
   std::map<Term, Member> leaders_;
   std::unordered_map<EntryId, Known, IdHash> known_;  ///< every entry ever seen in a log
-  std::vector<EntryId> committed_;                    ///< by index from 1; zero terms = under a snapshot, not seen
+  std::vector<EntryId> committed_;  ///< by index from 1; zero terms = under a snapshot, not seen
 };
 
 }  // namespace rallypoint::raft

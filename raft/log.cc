@@ -28,8 +28,8 @@ const Entry& Log::at(Index index) const {
 
 std::vector<Entry> Log::copy(Index from, Index to) const {
   if (to < from) return {};
-  RALLY_CHECK(first_index() <= from && to <= last_index(), "from", from, "to", to, "first", first_index(), "last",
-              last_index());
+  RALLY_CHECK(first_index() <= from && to <= last_index(), "from", from, "to", to, "first", first_index(),
+              "last", last_index());
   const auto begin = entries_.begin() + static_cast<ptrdiff_t>(from - first_index());
   return {begin, begin + static_cast<ptrdiff_t>(to - from + 1)};
 }
@@ -39,15 +39,18 @@ EntryId Log::last_not_after(Index index, Term term) const {
   Index low = base_.index, high = std::clamp(index, base_.index, last_index());
   while (low < high) {
     const Index middle = high - (high - low) / 2;
-    if (*term_at(middle) <= term) low = middle;
-    else high = middle - 1;
+    if (*term_at(middle) <= term)
+      low = middle;
+    else
+      high = middle - 1;
   }
   return {*term_at(low), low};
 }
 
 void Log::append(Entry entry) {
   RALLY_CHECK(entry.index == last_index() + 1, "index", entry.index, "last", last_index());
-  RALLY_CHECK(last_id().term <= entry.term, "index", entry.index, "term", entry.term, "before", last_id().term);
+  RALLY_CHECK(last_id().term <= entry.term, "index", entry.index, "term", entry.term, "before",
+              last_id().term);
   entries_.push_back(std::move(entry));
 }
 
@@ -69,7 +72,9 @@ bool Log::commit_to(Index index) {
   return true;
 }
 
-void Log::durable_to(Index index) { durable_ = std::max(durable_, std::min(index, last_index())); }
+void Log::durable_to(Index index) {
+  durable_ = std::max(durable_, std::min(index, last_index()));
+}
 
 void Log::compact_to(Index index) {
   RALLY_CHECK(index <= commit_, "index", index, "commit", commit_);

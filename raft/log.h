@@ -5,8 +5,8 @@
 //   gone  | in memory              | on a quorum | on our disk | handed to  | only here
 //                                                                the log loop
 //
-// commit and durable are independent (a follower may know an entry committed before its own write is done); only
-// min(commit, durable) may be applied. Copying an entry copies no payload.
+// commit and durable are independent (a follower may know an entry committed before its own write is done);
+// only min(commit, durable) may be applied. Copying an entry copies no payload.
 #pragma once
 
 #include <deque>

@@ -33,7 +33,8 @@ Status validate_list(const char* name, const std::vector<Member>& members) {
   NodeId before;
   for (const Member& member : members) {
     if (member.id <= before)
-      return Status::invalid_argument(std::string("membership: ") + name + " must be sorted by id, without 0 or doubles");
+      return Status::invalid_argument(std::string("membership: ") + name +
+                                      " must be sorted by id, without 0 or doubles");
     before = member.id;
   }
   return Status::ok();
@@ -84,9 +85,11 @@ Status validate_membership(const Membership& m) {
     if (staying != nullptr && *staying != leaving)
       return Status::invalid_argument("membership: a voter changes its directory within a joint phase");
   }
-  if (m.voters.empty() && !m.outgoing.empty()) return Status::invalid_argument("membership: nobody votes after joint");
+  if (m.voters.empty() && !m.outgoing.empty())
+    return Status::invalid_argument("membership: nobody votes after joint");
   for (NodeId id : m.returning)
-    if (find_in(m.learners, id) == nullptr) return Status::invalid_argument("membership: returning must be a learner");
+    if (find_in(m.learners, id) == nullptr)
+      return Status::invalid_argument("membership: returning must be a learner");
   return Status::ok();
 }
 
@@ -103,8 +106,10 @@ const Member* find_member(const Membership& m, NodeId id) {
 
 void put_in(std::vector<Member>& members, Member member) {
   auto it = members.begin() + (position(members, member.id) - members.cbegin());
-  if (it != members.end() && it->id == member.id) *it = member;
-  else members.insert(it, member);
+  if (it != members.end() && it->id == member.id)
+    *it = member;
+  else
+    members.insert(it, member);
 }
 
 void drop_from(std::vector<Member>& members, NodeId id) {

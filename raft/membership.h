@@ -1,9 +1,9 @@
 // Membership: who may decide, what it looks like in a log entry, and which one was in force where.
 //
-// A member is a name bound to a disk: votes and acks belong to the directory that made them. So a member whose
-// directory was wiped is a stranger until a new membership binds its new directory.
-// A membership counts from the moment its entry is in the log, committed or not, and no longer once the entry is
-// cut (thesis 4.1).
+// A member is a name bound to a disk: votes and acks belong to the directory that made them. So a member
+// whose directory was wiped is a stranger until a new membership binds its new directory. A membership counts
+// from the moment its entry is in the log, committed or not, and no longer once the entry is cut
+// (thesis 4.1).
 #pragma once
 
 #include <vector>
@@ -27,7 +27,9 @@ namespace rallypoint::raft {
 [[nodiscard]] inline bool is_voter(const Membership& m, NodeId id) {
   return find_in(m.voters, id) != nullptr || find_in(m.outgoing, id) != nullptr;
 }
-[[nodiscard]] inline bool is_joint(const Membership& m) { return !m.outgoing.empty(); }
+[[nodiscard]] inline bool is_joint(const Membership& m) {
+  return !m.outgoing.empty();
+}
 /// Adds or replaces, keeping the order. / Removes if there.
 void put_in(std::vector<Member>& members, Member member);
 void drop_from(std::vector<Member>& members, NodeId id);

@@ -13,7 +13,9 @@ using Kind = ChangeMembership::Kind;
 /// A learner this close to the end of the log will be level before its promotion commits.
 constexpr uint64_t kInSyncEntries = 256;
 
-std::string name(NodeId id) { return "member " + std::to_string(id.value()); }
+std::string name(NodeId id) {
+  return "member " + std::to_string(id.value());
+}
 
 Status may_change(const CoreState& state) {
   if (state.role != Role::kLeader) return Status::unavailable("this node does not lead");
@@ -36,7 +38,8 @@ bool in_sync(const CoreState& state, NodeId id) {
 }
 
 void start(CoreState& state, Membership after, std::optional<uint64_t> tag) {
-  const Index index = replication::append_membership(state, step_towards(state.membership(), std::move(after)));
+  const Index index =
+      replication::append_membership(state, step_towards(state.membership(), std::move(after)));
   // A change while another runs is a planted bug only; the older asker is then left to the newer entry.
   state.leading->change = Leadership::Change{tag, index};
   replication::maybe_commit(state);  // the new majority may be smaller
@@ -63,7 +66,8 @@ void bring_back(CoreState& state) {
     } else {
       drop_from(after.voters, stranger.id);
       put_in(after.learners, {stranger.id, stranger.directory});
-      if (was_voter && std::find(after.returning.begin(), after.returning.end(), stranger.id) == after.returning.end())
+      if (was_voter &&
+          std::find(after.returning.begin(), after.returning.end(), stranger.id) == after.returning.end())
         after.returning.push_back(stranger.id);
       if (after.voters.empty() || !replication::quorum_is_alive(state, after)) continue;
     }
@@ -75,7 +79,9 @@ void bring_back(CoreState& state) {
 }  // namespace
 
 void change(CoreState& state, ChangeMembership event) {
-  auto refuse = [&](Status status) { state.output.membership_results.push_back({event.tag, std::move(status)}); };
+  auto refuse = [&](Status status) {
+    state.output.membership_results.push_back({event.tag, std::move(status)});
+  };
   if (Status status = may_change(state); !status.is_ok()) return refuse(std::move(status));
   const Membership& current = state.membership();
   std::vector<Member> heard;
@@ -84,7 +90,8 @@ void change(CoreState& state, ChangeMembership event) {
   if (!after.is_ok()) return refuse(after.status());
   for (const ChangeMembership::Change& item : event.changes)
     if (item.kind == Kind::kPromote && find_in(after->voters, item.id) != nullptr && !in_sync(state, item.id))
-      return refuse(Status::failed_precondition("etcdserver: can only promote a learner member which is in sync with leader"));
+      return refuse(Status::failed_precondition(
+          "etcdserver: can only promote a learner member which is in sync with leader"));
   // A membership whose majority does not answer could never be committed, nor taken back by another change.
   if (voters_changed(current, *after) > 0 && !replication::quorum_is_alive(state, *after))
     return refuse(Status::unavailable("etcdserver: unhealthy cluster"));
@@ -109,9 +116,10 @@ void on_commit(CoreState& state) {
     change.reset();
   }
   if (state.is_bound_voter() || RALLY_PLANTED_BUG(kRemovedLeaderStays)) return;
-  // Thesis 4.2.2: a leader that is out manages the cluster until that is committed. Its best follower need not
-  // wait for a time-out.
-  if (const NodeId successor = transfer::best_successor(state); !successor.is_zero()) state.send(successor, TimeoutNow{});
+  // Thesis 4.2.2: a leader that is out manages the cluster until that is committed. Its best follower need
+  // not wait for a time-out.
+  if (const NodeId successor = transfer::best_successor(state); !successor.is_zero())
+    state.send(successor, TimeoutNow{});
   state.trace(trace::SteppedDown{state.term, trace::StepDownReason::kRemoved});
   state.become_follower(state.term, NodeId());
 }
@@ -123,9 +131,12 @@ void on_tick(CoreState& state) {
 
 void note_directory(CoreState& state, NodeId id, DirectoryId directory, bool unbound) {
   const Member* member = find_member(state.membership(), id);
-  if (member == nullptr || directory.is_zero() || member->directory.is_zero() || member->directory == directory) return;
+  if (member == nullptr || directory.is_zero() || member->directory.is_zero() ||
+      member->directory == directory)
+    return;
   auto& strangers = state.leading->strangers;
-  auto it = std::find_if(strangers.begin(), strangers.end(), [&](const auto& known) { return known.id == id; });
+  auto it =
+      std::find_if(strangers.begin(), strangers.end(), [&](const auto& known) { return known.id == id; });
   if (!unbound) return;
   if (it == strangers.end()) {
     state.trace(trace::WrongDirectory{id, member->directory, directory});
@@ -153,7 +164,8 @@ Result<Membership> apply_changes(Membership m, const std::vector<ChangeMembershi
         if (voter.directory.is_zero())
           if (const Member* known = find_in(heard, id)) voter.directory = known->directory;
         if (voter.directory.is_zero())
-          return Status::failed_precondition("etcdserver: can only promote a learner member which is in sync with leader");
+          return Status::failed_precondition(
+              "etcdserver: can only promote a learner member which is in sync with leader");
         drop_from(m.learners, id);
         std::erase(m.returning, id);
         put_in(m.voters, voter);
@@ -172,7 +184,8 @@ Result<Membership> apply_changes(Membership m, const std::vector<ChangeMembershi
         drop_from(m.learners, id);
         std::erase(m.returning, id);
         break;
-      case Kind::kSetContext: break;
+      case Kind::kSetContext:
+        break;
     }
   }
   if (m.voters.empty()) return Status::invalid_argument("the change would leave no voter");

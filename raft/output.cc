@@ -10,8 +10,8 @@ namespace rallypoint::raft {
 
 bool Output::empty() const {
   return writes.empty() && messages.empty() && committed.empty() && reads.empty() && rejections.empty() &&
-         membership_results.empty() && transfer_results.empty() && snapshot_reads.empty() && !snapshot_wanted &&
-         !soft_state.has_value();
+         membership_results.empty() && transfer_results.empty() && snapshot_reads.empty() &&
+         !snapshot_wanted && !soft_state.has_value();
 }
 
 WriteNumber WriteTracker::hand_over(Index last, uint64_t now, std::optional<SnapshotMeta> installs) {
@@ -45,8 +45,8 @@ void WriteTracker::hold(WriteNumber after, Message message) {
   if (!held_.empty() && held_.back().message.to == message.to) {
     auto* ack = std::get_if<AppendReply>(&held_.back().message.body);
     const auto* newer = std::get_if<AppendReply>(&message.body);
-    if (ack != nullptr && newer != nullptr && ack->accepted && newer->accepted && ack->match <= newer->match &&
-        held_.back().after == after) {
+    if (ack != nullptr && newer != nullptr && ack->accepted && newer->accepted &&
+        ack->match <= newer->match && held_.back().after == after) {
       ack->match = newer->match;
       return;
     }

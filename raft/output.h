@@ -1,8 +1,8 @@
 // Output side of the core: which writes are under way to the disk, and which messages wait for them.
 //
-// A vote, an ack or a staged snapshot piece is a promise that must survive a crash, so its message is held until
-// the write that makes the promise true is durable (thesis 3.8, 10.2.1). Writes are numbered; a number never
-// repeats in a process. The bookkeeping below also solves the ABA problem of logs:
+// A vote, an ack or a staged snapshot piece is a promise that must survive a crash, so its message is held
+// until the write that makes the promise true is durable (thesis 3.8, 10.2.1). Writes are numbered; a number
+// never repeats in a process. The bookkeeping below also solves the ABA problem of logs:
 //
 //   write 1: entries 5 6 7 (term 1)      handed over
 //   write 2: entry   6     (term 2)      cuts 6 and 7, handed over
@@ -23,8 +23,8 @@ namespace rallypoint::raft {
 class WriteTracker {
  public:
   struct Done {
-    std::optional<Index> durable;            ///< the log is durable up to here
-    std::optional<SnapshotMeta> installed;   ///< a snapshot's last piece is durable: it is installed
+    std::optional<Index> durable;           ///< the log is durable up to here
+    std::optional<SnapshotMeta> installed;  ///< a snapshot's last piece is durable: it is installed
   };
 
   /// Numbers a write that is handed over now. `last` = last entry in it, 0 = none.
@@ -40,7 +40,8 @@ class WriteTracker {
     return under_way_.empty() ? 0 : now - under_way_.front().since;
   }
 
-  /// Keeps `message` until `after` is durable. An ack that replaces the newest one to the same node takes its place.
+  /// Keeps `message` until `after` is durable. An ack that replaces the newest one to the same node takes its
+  /// place.
   void hold(WriteNumber after, Message message);
   /// Moves what may go now to `out`.
   void release(std::vector<Message>& out);

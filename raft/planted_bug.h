@@ -1,8 +1,8 @@
-// Planted bugs: known wrong versions of single rules, to prove that the tests would notice. Each is a switch at the
-// line that it breaks; the simulation turns one on at a time and must fail.
+// Planted bugs: known wrong versions of single rules, to prove that the tests would notice. Each is a switch
+// at the line that it breaks; the simulation turns one on at a time and must fail.
 //
-// In a product build RALLY_PLANTED_BUG(...) is the constant false. With RALLY_PLANTED_BUGS=1 it reads one global
-// that tests set before they run anything (not thread safe by design: the simulation has one thread).
+// In a product build RALLY_PLANTED_BUG(...) is the constant false. With RALLY_PLANTED_BUGS=1 it reads one
+// global that tests set before they run anything (not thread safe by design: the simulation has one thread).
 #pragma once
 
 #include <span>

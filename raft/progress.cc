@@ -69,9 +69,12 @@ bool Progress::refused(Index request_previous, Index meet) {
 
 const char* mode_name(Progress::Mode mode) {
   switch (mode) {
-    case Progress::Mode::kProbe: return "probe";
-    case Progress::Mode::kReplicate: return "replicate";
-    case Progress::Mode::kSnapshot: return "snapshot";
+    case Progress::Mode::kProbe:
+      return "probe";
+    case Progress::Mode::kReplicate:
+      return "replicate";
+    case Progress::Mode::kSnapshot:
+      return "snapshot";
   }
   return "?";
 }

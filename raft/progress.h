@@ -18,10 +18,10 @@ namespace rallypoint::raft {
 /// One snapshot on its way to a follower; a single piece is under way at any time.
 struct SnapshotTransfer {
   SnapshotMeta meta;
-  uint64_t size = 0;        ///< bytes in all
-  uint64_t offset = 0;      ///< what the follower has durably; the piece under way begins here
-  bool reading = false;     ///< the driver has been asked for the piece at `offset`
-  Ticks waited = 0;         ///< since the piece was sent
+  uint64_t size = 0;     ///< bytes in all
+  uint64_t offset = 0;   ///< what the follower has durably; the piece under way begins here
+  bool reading = false;  ///< the driver has been asked for the piece at `offset`
+  Ticks waited = 0;      ///< since the piece was sent
 };
 
 class Progress {
@@ -31,7 +31,8 @@ class Progress {
   Progress(Member member, Index next) : id(member.id), directory(member.directory), next(next) {}
 
   NodeId id;
-  /// The disk whose acks count. 0 only for a learner that was added without: the first disk that answers is it.
+  /// The disk whose acks count. 0 only for a learner that was added without: the first disk that answers is
+  /// it.
   DirectoryId directory;
   Mode mode = Mode::kProbe;
   Index match;                ///< durably equal to our log up to here

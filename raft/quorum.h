@@ -15,14 +15,17 @@
 namespace rallypoint::raft::quorum {
 
 /// Members needed out of `count`.
-[[nodiscard]] constexpr size_t majority(size_t count) { return count / 2 + 1; }
+[[nodiscard]] constexpr size_t majority(size_t count) {
+  return count / 2 + 1;
+}
 
 enum class Vote : uint8_t { kPending, kWon, kLost };
 
 /// The highest value that a majority of `voters` has reached; `value_of(member)` may be any ordered type.
 /// Default-constructed (nothing reached) if there are no voters.
 template <class Value, class ValueOf>
-[[nodiscard]] Value majority_value(const std::vector<Member>& voters, const ValueOf& value_of, size_t needed) {
+[[nodiscard]] Value majority_value(const std::vector<Member>& voters, const ValueOf& value_of,
+                                   size_t needed) {
   if (voters.empty()) return Value{};
   std::array<Value, 16> small;
   std::vector<Value> large;
@@ -72,7 +75,8 @@ template <class VoteOf>
 /// Whether those for whom `holds(member)` is true can decide.
 template <class Holds>
 [[nodiscard]] bool is_quorum(const Membership& membership, const Holds& holds) {
-  return ballot(membership, [&](const Member& member) { return std::optional<bool>(holds(member)); }) == Vote::kWon;
+  return ballot(membership, [&](const Member& member) { return std::optional<bool>(holds(member)); }) ==
+         Vote::kWon;
 }
 
 }  // namespace rallypoint::raft::quorum

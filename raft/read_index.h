@@ -3,8 +3,8 @@
 //   client     leader                      followers
 //     | read     |                             |
 //     |--------->| index = commit              |
-//     |          | round r begins ------------>|   only after the read came; a round that was already under way
-//     |          |<------------ answer to r ---|   proves nothing about this read
+//     |          | round r begins ------------>|   only after the read came; a round that was already under
+//     way |          |<------------ answer to r ---|   proves nothing about this read
 //     |<---------| a majority answered r: still the leader when the read came, so `index` covers every write
 //
 // The leader holds reads back until it has committed an entry of its own term, because before that its commit
@@ -22,10 +22,10 @@ namespace rallypoint::raft {
 
 /// A read on its way through the leader.
 struct LeaderRead {
-  NodeId from;        ///< who asked: this node or a follower
-  uint64_t id = 0;    ///< the asker's name for it
-  Index index;        ///< set when the read is admitted
-  uint64_t round = 0; ///< the first round that can confirm it
+  NodeId from;         ///< who asked: this node or a follower
+  uint64_t id = 0;     ///< the asker's name for it
+  Index index;         ///< set when the read is admitted
+  uint64_t round = 0;  ///< the first round that can confirm it
 };
 
 /// The leader's reads. Owned by a leader's state, gone with it (take_all() gives them back to be refused).
@@ -55,8 +55,8 @@ class ReadIndexQueue {
   uint64_t round_ = 1;
 };
 
-/// A follower's reads, forwarded to the leader. The ids on the wire begin at a random number and never repeat: an
-/// answer that was meant for an earlier life of this process cannot answer a read of this one.
+/// A follower's reads, forwarded to the leader. The ids on the wire begin at a random number and never
+/// repeat: an answer that was meant for an earlier life of this process cannot answer a read of this one.
 class ForwardedReads {
  public:
   explicit ForwardedReads(uint64_t first_wire_id) : next_wire_id_(first_wire_id) {}

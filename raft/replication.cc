@@ -10,14 +10,22 @@
 namespace rallypoint::raft::replication {
 namespace {
 
-bool committed_in_term(const CoreState& state) { return state.leading->first_of_term <= state.log.commit(); }
+bool committed_in_term(const CoreState& state) {
+  return state.leading->first_of_term <= state.log.commit();
+}
 
 void set_mode(CoreState& state, Progress& follower, Progress::Mode mode) {
   const bool changed = follower.mode != mode;
   switch (mode) {
-    case Progress::Mode::kProbe: follower.become_probe(); break;
-    case Progress::Mode::kReplicate: follower.become_replicate(); break;
-    case Progress::Mode::kSnapshot: follower.become_snapshot(); break;
+    case Progress::Mode::kProbe:
+      follower.become_probe();
+      break;
+    case Progress::Mode::kReplicate:
+      follower.become_replicate();
+      break;
+    case Progress::Mode::kSnapshot:
+      follower.become_snapshot();
+      break;
   }
   if (changed) state.trace(trace::ProgressChanged{follower.id, mode_name(mode), follower.next});
 }
@@ -77,25 +85,25 @@ void feed(CoreState& state, Progress& follower) {
 void answer_reads(CoreState& state) {
   Leadership& leading = *state.leading;
   const Membership& membership = state.membership();
-  const bool anybody = RALLY_PLANTED_BUG(kReadQuorumIsOne);
-  uint64_t best = 0;
   auto round_of = [&](const Member& member) -> uint64_t {
-    if (member.id == state.config.id) return CoreState::counts(member, state.config.directory) ? UINT64_MAX : 0;
+    if (member.id == state.config.id)
+      return CoreState::counts(member, state.config.directory) ? UINT64_MAX : 0;
     const Progress* follower = state.find_follower(member.id);
-    const uint64_t round = follower != nullptr && CoreState::counts(member, follower->directory) ? follower->round : 0;
-    best = std::max(best, round);
-    return round;
+    return follower != nullptr && CoreState::counts(member, follower->directory) ? follower->round : 0;
   };
-  uint64_t confirmed = quorum::agreed_value<uint64_t>(membership, round_of);
-  if (anybody) confirmed = std::max(confirmed, best);
+  const size_t fewer = RALLY_PLANTED_BUG(kReadQuorumIsOne) && membership.voters.size() > 1 ? 1 : 0;
+  uint64_t confirmed = quorum::agreed_value<uint64_t>(membership, round_of, fewer);
   if (RALLY_PLANTED_BUG(kReadWithoutRound)) confirmed = UINT64_MAX;
   for (const LeaderRead& read : leading.reads.take_confirmed(confirmed)) {
-    if (read.from == state.config.id) state.output.reads.push_back({read.id, Status::ok(), read.index});
-    else state.send(read.from, ReadIndexReply{read.id, true, read.index});
+    if (read.from == state.config.id)
+      state.output.reads.push_back({read.id, Status::ok(), read.index});
+    else
+      state.send(read.from, ReadIndexReply{read.id, true, read.index});
   }
 }
 
-void append_own(CoreState& state, EntryKind kind, Bytes payload, std::optional<Membership> membership = std::nullopt) {
+void append_own(CoreState& state, EntryKind kind, Bytes payload,
+                std::optional<Membership> membership = std::nullopt) {
   state.leading->uncommitted_bytes += payload.size();
   state.append({state.term, state.log.last_index() + 1, kind, std::move(payload)}, std::move(membership));
   state.matched = state.log.last_index();
@@ -130,7 +138,8 @@ void follow_members(CoreState& state) {
   for (const Member& member : members) {
     Progress* known = state.find_follower(member.id);
     // An unbound learner keeps the disk that it was first heard from; a membership may bind just that one.
-    if (known != nullptr && (known->directory == member.directory || member.directory.is_zero() || known->directory.is_zero())) {
+    if (known != nullptr &&
+        (known->directory == member.directory || member.directory.is_zero() || known->directory.is_zero())) {
       followers.push_back(std::move(*known));
       if (!member.directory.is_zero()) followers.back().directory = member.directory;
     } else {
@@ -171,7 +180,8 @@ void on_tick(CoreState& state) {
 void propose(CoreState& state, Propose event) {
   const bool leads = state.role == Role::kLeader;
   Status refusal;
-  if (!leads) refusal = Status::unavailable("this node does not lead");
+  if (!leads)
+    refusal = Status::unavailable("this node does not lead");
   else if (state.leading->transfer.has_value() && !RALLY_PLANTED_BUG(kTransferKeepsProposing))
     refusal = Status::unavailable("leadership is being handed over");
   for (Propose::Item& item : event.batch) {
@@ -182,7 +192,8 @@ void propose(CoreState& state, Propose event) {
       status = Status::resource_exhausted("more than " + std::to_string(state.config.uncommitted_bytes_max) +
                                           " bytes of proposals wait to be committed; send again later");
     if (!status.is_ok()) {
-      state.output.rejections.push_back({item.tag, std::move(status), leads ? state.config.id : state.leader});
+      state.output.rejections.push_back(
+          {item.tag, std::move(status), leads ? state.config.id : state.leader});
       continue;
     }
     append_own(state, EntryKind::kCommand, std::move(item.payload));
@@ -201,12 +212,14 @@ void read(CoreState& state, NodeId from, uint64_t id) {
   Leadership& leading = *state.leading;
   if (leading.reads.full()) {
     if (from == state.config.id)
-      state.output.reads.push_back({id, Status::resource_exhausted("too many reads wait; ask again later"), Index()});
+      state.output.reads.push_back(
+          {id, Status::resource_exhausted("too many reads wait; ask again later"), Index()});
     else
       state.send(from, ReadIndexReply{id, false, Index()});
     return;
   }
-  if (!committed_in_term(state) && !RALLY_PLANTED_BUG(kReadBeforeFirstCommit)) return leading.reads.add_early(from, id);
+  if (!committed_in_term(state) && !RALLY_PLANTED_BUG(kReadBeforeFirstCommit))
+    return leading.reads.add_early(from, id);
   leading.reads.add(from, id, state.log.commit());
   answer_reads(state);  // a single voter needs no round
 }
@@ -240,7 +253,8 @@ void acked(CoreState& state, Progress& follower, Index match) {
   }
   if (!moved) return;
   const NodeId id = follower.id;
-  maybe_commit(state);  // may change the membership or end the leadership: `follower` is not to be touched after it
+  maybe_commit(
+      state);  // may change the membership or end the leadership: `follower` is not to be touched after it
   if (state.role == Role::kLeader) transfer::on_acked(state, id);
 }
 
@@ -248,7 +262,8 @@ void on_append_reply(CoreState& state, const Message& message, const AppendReply
   Progress* follower = heard_from(state, message, reply.blank);
   if (follower == nullptr) return;
   if (reply.accepted) return acked(state, *follower, reply.match);
-  // Where the follower's log may still agree with ours: its hint, moved down to a term that we have there too.
+  // Where the follower's log may still agree with ours: its hint, moved down to a term that we have there
+  // too.
   const EntryId meet = state.log.last_not_after(reply.hint.index, reply.hint.term);
   if (follower->refused(reply.request_previous, meet.index))
     state.trace(trace::LogConflict{follower->id, reply.request_previous, reply.hint});
@@ -282,13 +297,15 @@ void maybe_commit(CoreState& state) {
     return follower != nullptr && CoreState::counts(member, follower->directory) ? follower->match : Index();
   };
   const Membership& membership = state.membership();
-  Index agreed = quorum::agreed_value<Index>(membership, match_of, RALLY_PLANTED_BUG(kCommitOnMinority) ? 1 : 0);
+  Index agreed =
+      quorum::agreed_value<Index>(membership, match_of, RALLY_PLANTED_BUG(kCommitOnMinority) ? 1 : 0);
   if (RALLY_PLANTED_BUG(kLearnerCounts))
     for (const Member& learner : membership.learners) agreed = std::max(agreed, match_of(learner));
   if (agreed <= state.log.commit()) return;
   if (agreed < leading.first_of_term && !RALLY_PLANTED_BUG(kCommitOldTermByCounting)) return;
   const bool first = !committed_in_term(state);
-  for (Index i = state.log.commit() + 1; i <= agreed; ++i) leading.uncommitted_bytes -= state.log.at(i).payload.size();
+  for (Index i = state.log.commit() + 1; i <= agreed; ++i)
+    leading.uncommitted_bytes -= state.log.at(i).payload.size();
   state.log.commit_to(agreed);
   state.trace(trace::CommitAdvanced{agreed});
   if (first && committed_in_term(state)) {

@@ -1,21 +1,21 @@
 // Replication, the leader's side: proposals into the log, the log to the followers, acks to the commit index.
 //
-// The leader sends an entry to its followers while its own disk still writes it (thesis 10.2.1); its own log counts
-// for the quorum only as far as it is durable. An entry commits by counting only if it is of the leader's own term;
-// older ones commit with it (paper 5.4.2, figure 8).
+// The leader sends an entry to its followers while its own disk still writes it (thesis 10.2.1); its own log
+// counts for the quorum only as far as it is durable. An entry commits by counting only if it is of the
+// leader's own term; older ones commit with it (paper 5.4.2, figure 8).
 //
-// Nothing is sent inside an event: flush() runs once per hand-over and sends each follower what gathered, so the
-// size of an append follows the load. Commit news ride on appends; a follower that gets none is told by a heartbeat
-// that wants no answer (round 0). An empty append would not do: it travels in the urgent lane, might overtake the
-// entries that it follows on, and be refused.
+// Nothing is sent inside an event: flush() runs once per hand-over and sends each follower what gathered, so
+// the size of an append follows the load. Commit news ride on appends; a follower that gets none is told by a
+// heartbeat that wants no answer (round 0). An empty append would not do: it travels in the urgent lane,
+// might overtake the entries that it follows on, and be refused.
 #pragma once
 
 #include "raft/core_state.h"
 
 namespace rallypoint::raft::replication {
 
-/// Becomes the leader's state; appends the first entry of the term: the membership that binds a blank cluster's
-/// directories, or else a no-op.
+/// Becomes the leader's state; appends the first entry of the term: the membership that binds a blank
+/// cluster's directories, or else a no-op.
 void start_leading(CoreState& state, std::optional<Membership> binding);
 /// The membership changed: follow exactly its members, from their bound disks.
 void follow_members(CoreState& state);

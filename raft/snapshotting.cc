@@ -8,10 +8,14 @@
 namespace rallypoint::raft::snapshotting {
 namespace {
 
-EntryId id_of(const SnapshotMeta& meta) { return {meta.term, meta.index}; }
+EntryId id_of(const SnapshotMeta& meta) {
+  return {meta.term, meta.index};
+}
 
 /// After installing it, the entries that follow are still in the log.
-bool is_useful(const CoreState& state, const SnapshotMeta& meta) { return state.log.base().index <= meta.index; }
+bool is_useful(const CoreState& state, const SnapshotMeta& meta) {
+  return state.log.base().index <= meta.index;
+}
 
 void want_snapshot(CoreState& state, const Progress& follower) {
   state.snapshots.ready.reset();
@@ -76,7 +80,8 @@ void on_bytes(CoreState& state, SnapshotBytes event) {
 
 void on_reply(CoreState& state, const Message& message, const InstallSnapshotReply& reply) {
   Progress* follower = replication::heard_from(state, message, reply.blank);
-  if (follower == nullptr || follower->mode != Progress::Mode::kSnapshot || !follower->transfer.has_value()) return;
+  if (follower == nullptr || follower->mode != Progress::Mode::kSnapshot || !follower->transfer.has_value())
+    return;
   SnapshotTransfer& transfer = *follower->transfer;
   if (id_of(transfer.meta) != reply.snapshot) return;
   if (reply.installed) {
@@ -129,7 +134,8 @@ void on_install(CoreState& state, const Message& message, InstallSnapshot reques
   const EntryId id = id_of(request.meta);
   const bool blank = !state.is_bound();
   const bool over_newer = RALLY_PLANTED_BUG(kSnapshotOverNewerLog);
-  if (id.index.is_zero() || id.term.is_zero() || message.term < id.term || !validate_membership(request.meta.membership).is_ok())
+  if (id.index.is_zero() || id.term.is_zero() || message.term < id.term ||
+      !validate_membership(request.meta.membership).is_ok())
     return;
   if (snapshots.installing) return;  // answered when the install is done
   if (!over_newer && (id.index <= state.log.commit() || state.log.matches(id))) {
@@ -140,7 +146,8 @@ void on_install(CoreState& state, const Message& message, InstallSnapshot reques
     return state.send_when_durable(message.from, InstallSnapshotReply{id, 0, true, blank});
   }
   auto& incoming = snapshots.incoming;
-  const bool same = incoming.has_value() && incoming->id == id && incoming->from == message.from && incoming->term == message.term;
+  const bool same = incoming.has_value() && incoming->id == id && incoming->from == message.from &&
+                    incoming->term == message.term;
   // A late piece of an older snapshot of the same leader does not interrupt a newer one.
   if (!same && incoming.has_value() && incoming->term == message.term && id < incoming->id) return;
   const uint64_t expected = same ? incoming->next_offset : 0;
@@ -162,12 +169,14 @@ void installed(CoreState& state, SnapshotMeta meta) {
   snapshots.installing = false;
   snapshots.incoming.reset();
   const EntryId id = id_of(meta);
-  RALLY_CHECK(state.log.commit() < id.index || RALLY_PLANTED_BUG(kSnapshotOverNewerLog), "commit", state.log.commit(),
-              "snapshot", id.index);
+  RALLY_CHECK(state.log.commit() < id.index || RALLY_PLANTED_BUG(kSnapshotOverNewerLog), "commit",
+              state.log.commit(), "snapshot", id.index);
   state.log.reset(id);
   state.writes.truncate_from(Index(1));
-  if (!RALLY_PLANTED_BUG(kSnapshotForgetsMembership)) state.memberships.reset(id.index, std::move(meta.membership));
-  else state.memberships.reset(id.index, state.memberships.current());
+  if (!RALLY_PLANTED_BUG(kSnapshotForgetsMembership))
+    state.memberships.reset(id.index, std::move(meta.membership));
+  else
+    state.memberships.reset(id.index, state.memberships.current());
   state.applied = std::max(state.applied, id.index);
   state.delivered = RALLY_PLANTED_BUG(kSnapshotOverNewerLog) ? id.index : std::max(state.delivered, id.index);
   state.matched = id.index;

@@ -9,10 +9,11 @@
 //   <--- InstallSnapshotReply{next_offset}, once the write is durable --
 //   ... until the last piece is durable: then it is installed, and the follower's log begins right after it.
 //
-// One piece is under way to a follower at a time; the follower's durable offset says what comes next, so a transfer
-// goes on where it stopped after a lost message or a restart of neither side. A piece at offset 0 always begins
-// anew: two snapshots of the same point, by two leaders, need not be equal byte for byte. While the last piece is
-// with the log loop the follower takes no appends and does not campaign, since its log is about to be replaced.
+// One piece is under way to a follower at a time; the follower's durable offset says what comes next, so a
+// transfer goes on where it stopped after a lost message or a restart of neither side. A piece at offset 0
+// always begins anew: two snapshots of the same point, by two leaders, need not be equal byte for byte. While
+// the last piece is with the log loop the follower takes no appends and does not campaign, since its log is
+// about to be replaced.
 #pragma once
 
 #include "raft/core_state.h"

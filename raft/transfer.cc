@@ -2,7 +2,9 @@
 
 namespace rallypoint::raft::transfer {
 namespace {
-void answer(CoreState& state, Status status) { state.output.transfer_results.push_back({std::move(status)}); }
+void answer(CoreState& state, Status status) {
+  state.output.transfer_results.push_back({std::move(status)});
+}
 }  // namespace
 
 NodeId best_successor(const CoreState& state) {

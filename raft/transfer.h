@@ -1,5 +1,5 @@
-// Leadership transfer (thesis 3.10): stop taking proposals, bring the target up to date, tell it to campaign at
-// once. If it has not taken over within an election time-out the leader goes on.
+// Leadership transfer (thesis 3.10): stop taking proposals, bring the target up to date, tell it to campaign
+// at once. If it has not taken over within an election time-out the leader goes on.
 #pragma once
 
 #include "raft/core_state.h"

@@ -26,7 +26,8 @@ struct Entry {
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
-/// Names an entry for ever: two logs that hold the same id hold the same entry and the same past (Log Matching).
+/// Names an entry for ever: two logs that hold the same id hold the same entry and the same past (Log
+/// Matching).
 struct EntryId {
   Term term;
   Index index;
@@ -41,8 +42,8 @@ struct HardState {
   friend bool operator==(const HardState&, const HardState&) = default;
 };
 
-/// One member, bound to the directory that its votes and acks must come from. Directory 0 = not bound yet, which
-/// only happens before the very first election.
+/// One member, bound to the directory that its votes and acks must come from. Directory 0 = not bound yet,
+/// which only happens before the very first election.
 struct Member {
   NodeId id;
   DirectoryId directory;
@@ -59,7 +60,8 @@ struct Membership {
   std::vector<Member> learners_next;
   /// Opaque to Raft: names, URLs and spent ids of the members, kept by the server's cluster_info.
   Bytes context;
-  /// Learners that were voters until their disk was lost: the leader promotes them by itself once they caught up.
+  /// Learners that were voters until their disk was lost: the leader promotes them by itself once they caught
+  /// up.
   std::vector<NodeId> returning;
   friend bool operator==(const Membership&, const Membership&) = default;
 };
@@ -80,11 +82,11 @@ struct SnapshotChunk {
   SnapshotMeta meta;
   uint64_t offset = 0;  ///< bytes before this piece
   Bytes data;
-  bool last = false;    ///< after it the snapshot is complete, to be verified and installed
+  bool last = false;  ///< after it the snapshot is complete, to be verified and installed
 };
 
-/// One hand-over to the log loop. The parts take effect in the order of the fields, all or a prefix of them; the
-/// write is durable when everything in it is. Writes become durable in the order of their numbers.
+/// One hand-over to the log loop. The parts take effect in the order of the fields, all or a prefix of them;
+/// the write is durable when everything in it is. Writes become durable in the order of their numbers.
 struct Write {
   WriteNumber number;
   std::optional<HardState> hard_state;
@@ -92,8 +94,9 @@ struct Write {
   std::vector<Entry> entries;
   /// Entries up to and including this point may be forgotten (the state machine has them durably).
   std::optional<SnapshotMeta> compact_to;
-  /// Stage a chunk. When `chunk->last`: verify the whole snapshot, replace the state machine by it, and only then
-  /// make the log start right after it (all entries are dropped if the log does not hold chunk->meta's entry).
+  /// Stage a chunk. When `chunk->last`: verify the whole snapshot, replace the state machine by it, and only
+  /// then make the log start right after it (all entries are dropped if the log does not hold chunk->meta's
+  /// entry).
   std::optional<SnapshotChunk> chunk;
 };
 

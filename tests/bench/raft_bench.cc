@@ -1,5 +1,6 @@
-// What the core alone costs: three cores in memory, disks and network instant, batches of proposals to the leader.
-// Prints committed entries per second of CPU. Usage: raft_bench [entries per batch] [payload bytes] [entries]
+// What the core alone costs: three cores in memory, disks and network instant, batches of proposals to the
+// leader. Prints committed entries per second of CPU. Usage: raft_bench [entries per batch] [payload bytes]
+// [entries]
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -37,7 +38,8 @@ struct Cores {
       if (!output.committed.empty()) {
         if (leader) committed += output.committed.size();
         core.step(Applied{output.committed.back().index});
-        if (core.last_index() > core.first_index() + 10000) core.step(Compact{output.committed.back().index - 1000});
+        if (core.last_index() > core.first_index() + 10000)
+          core.step(Compact{output.committed.back().index - 1000});
       }
       again = !output.writes.empty();
       if (again) core.step(Persisted{output.writes.back().number});

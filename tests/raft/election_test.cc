@@ -88,7 +88,8 @@ TEST(Election, CandidateAsksOnlyOnceItsOwnVoteIsDurable) {
   cluster.node(2).disk_stalls = true;
   for (int i = 0; i < 40 && cluster.node(2).state().role != Role::kCandidate; ++i) {
     cluster.tick(2);
-    while (cluster.deliver_one()) {}
+    while (cluster.deliver_one()) {
+    }
   }
   ASSERT_EQ(cluster.node(2).state().role, Role::kCandidate);
   EXPECT_EQ(count_of<VoteRequest>(cluster.network), 0u);

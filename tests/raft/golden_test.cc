@@ -1,5 +1,6 @@
-// The stories in tests/raft/testdata: each file is a scenario with the full trace of what the nodes did. A change of
-// behaviour shows as a diff of a story. To take the new traces over: RALLY_REWRITE=1 build/.../raft_test
+// The stories in tests/raft/testdata: each file is a scenario with the full trace of what the nodes did. A
+// change of behaviour shows as a diff of a story. To take the new traces over: RALLY_REWRITE=1
+// build/.../raft_test
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,11 +39,14 @@ TEST_P(Golden, StoryGoesAsWritten) {
 
 INSTANTIATE_TEST_SUITE_P(Raft, Golden, testing::ValuesIn(stories()), [](const auto& info) {
   std::string name = info.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return name;
 });
 
-TEST(GoldenFolder, HasStories) { EXPECT_GE(stories().size(), 9u) << "run from the repository's root"; }
+TEST(GoldenFolder, HasStories) {
+  EXPECT_GE(stories().size(), 9u) << "run from the repository's root";
+}
 
 }  // namespace
 }  // namespace rallypoint::raft

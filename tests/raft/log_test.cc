@@ -8,7 +8,8 @@ namespace {
 
 Log with_terms(std::vector<uint64_t> terms, EntryId base = {}) {
   std::vector<Entry> entries;
-  for (uint64_t term : terms) entries.push_back({Term(term), base.index + entries.size() + 1, EntryKind::kCommand, Bytes()});
+  for (uint64_t term : terms)
+    entries.push_back({Term(term), base.index + entries.size() + 1, EntryKind::kCommand, Bytes()});
   Log log;
   log.restore(base, std::move(entries));
   return log;

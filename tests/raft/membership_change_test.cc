@@ -30,7 +30,9 @@ struct MembershipChange : testing::Test {
       if (result.tag == tag) return result.status;
     return Status(Code::kUnknown, "no answer");
   }
-  ChangeMembership::Change add(uint64_t id) { return {Kind::kAddLearner, NodeId(id), cluster.node(id).disk.directory}; }
+  ChangeMembership::Change add(uint64_t id) {
+    return {Kind::kAddLearner, NodeId(id), cluster.node(id).disk.directory};
+  }
 };
 
 TEST_F(MembershipChange, LearnerFollowsButDoesNotVote) {
@@ -103,7 +105,11 @@ TEST_F(MembershipChange, SeveralVotersChangeThroughJointConsensus) {
     cluster.start(id);
     ASSERT_TRUE(change(1, {add(id)}).is_ok());
   }
-  EXPECT_TRUE(change(1, {{Kind::kPromote, NodeId(4)}, {Kind::kPromote, NodeId(5)}, {Kind::kRemove, NodeId(2)}, {Kind::kDemote, NodeId(3)}}).is_ok());
+  EXPECT_TRUE(change(1, {{Kind::kPromote, NodeId(4)},
+                         {Kind::kPromote, NodeId(5)},
+                         {Kind::kRemove, NodeId(2)},
+                         {Kind::kDemote, NodeId(3)}})
+                  .is_ok());
   const Membership& membership = cluster.node(5).core->membership();
   EXPECT_TRUE(membership.outgoing.empty());
   ASSERT_EQ(membership.voters.size(), 3u);
@@ -120,7 +126,10 @@ TEST_F(MembershipChange, JointPhaseNeedsBothMajorities) {
   }
   cluster.cut(1, 2);
   cluster.cut(1, 3);
-  const Status status = change(1, {{Kind::kPromote, NodeId(4)}, {Kind::kPromote, NodeId(5)}, {Kind::kRemove, NodeId(2)}, {Kind::kRemove, NodeId(3)}});
+  const Status status = change(1, {{Kind::kPromote, NodeId(4)},
+                                   {Kind::kPromote, NodeId(5)},
+                                   {Kind::kRemove, NodeId(2)},
+                                   {Kind::kRemove, NodeId(3)}});
   EXPECT_EQ(status.code(), Code::kUnknown) << "1, 4, 5 are all of the new, but one of three of the old";
   cluster.heal();
   cluster.tick_all(15);
@@ -206,14 +215,16 @@ TEST_F(MembershipChange, WipedDiskOfAPairComesBack) {
   EXPECT_EQ(pair.node(1).core->membership().voters.size(), 2u);
 }
 
-// Found by Random.ThreeNodesKeepAllPromises: 1 removes itself and demotes 2, only 3 is to stay. 1 and 2 hold the entry
-// that says so, 3 does not; 3 can't win with its older log, and 1 and 2 are no voters any more by their own logs.
+// Found by Random.ThreeNodesKeepAllPromises: 1 removes itself and demotes 2, only 3 is to stay. 1 and 2 hold
+// the entry that says so, 3 does not; 3 can't win with its older log, and 1 and 2 are no voters any more by
+// their own logs.
 TEST_F(MembershipChange, LeavingVoterCampaignsIfItsLogIsNeeded) {
   cluster.lose = [](const Message& message) {
     const auto* append = std::get_if<AppendRequest>(&message.body);
     if (append == nullptr || message.to != NodeId(3)) return false;
     for (const Entry& entry : append->entries)
-      if (entry.kind == EntryKind::kMembership && decode_membership(entry.payload)->outgoing.empty()) return true;
+      if (entry.kind == EntryKind::kMembership && decode_membership(entry.payload)->outgoing.empty())
+        return true;
     return false;
   };
   (void)change(1, {{Kind::kRemove, NodeId(1)}, {Kind::kDemote, NodeId(2)}});

@@ -1,5 +1,5 @@
-// The rules of the Raft paper (Ongaro and Ousterhout, extended version), in the paper's order, each on one core that
-// is fed by hand. Pre-votes (thesis 9.6) come first here; the helper below plays the other voters.
+// The rules of the Raft paper (Ongaro and Ousterhout, extended version), in the paper's order, each on one
+// core that is fed by hand. Pre-votes (thesis 9.6) come first here; the helper below plays the other voters.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,9 @@ struct One {
     for (uint64_t id : {1, 2, 3}) members.voters.push_back({NodeId(id), DirectoryId(id + 10)});
     restored.hard_state.term = Term(term);
     restored.entries.push_back({Term(1), Index(1), EntryKind::kMembership, encode_membership(members)});
-    for (uint64_t t : terms) restored.entries.push_back({Term(t), Index(restored.entries.size() + 1), EntryKind::kCommand, Bytes::copy_of("x")});
+    for (uint64_t t : terms)
+      restored.entries.push_back(
+          {Term(t), Index(restored.entries.size() + 1), EntryKind::kCommand, Bytes::copy_of("x")});
     core = std::make_unique<Core>(config, 1, restored);
   }
   void take() {
@@ -85,7 +87,8 @@ struct One {
   EntryId last_id() const { return core->state().log.last_id(); }
 };
 
-// ---- 5.1 basics ------------------------------------------------------------------------------------------------
+// ---- 5.1 basics
+// ------------------------------------------------------------------------------------------------
 
 TEST(Paper_5_1, HigherTermMakesAFollowerOfEveryRole) {
   for (int role = 0; role < 3; ++role) {
@@ -107,9 +110,12 @@ TEST(Paper_5_1, OldTermIsRejectedAndAnsweredWithTheNewer) {
   EXPECT_EQ(node.all<AppendReply>().back().term, Term(5));
 }
 
-// ---- 5.2 leader election -----------------------------------------------------------------------------------------
+// ---- 5.2 leader election
+// -----------------------------------------------------------------------------------------
 
-TEST(Paper_5_2, StartsAsAFollower) { EXPECT_EQ(One().role(), Role::kFollower); }
+TEST(Paper_5_2, StartsAsAFollower) {
+  EXPECT_EQ(One().role(), Role::kFollower);
+}
 
 TEST(Paper_5_2, LeaderSendsHeartbeats) {
   One node;
@@ -174,7 +180,8 @@ TEST(Paper_5_2, CandidateFollowsTheLeaderOfItsTerm) {
   EXPECT_EQ(node.core->soft_state().leader, NodeId(3));
 }
 
-// ---- 5.3 log replication -----------------------------------------------------------------------------------------
+// ---- 5.3 log replication
+// -----------------------------------------------------------------------------------------
 
 TEST(Paper_5_3, LeaderAppendsAndSendsInParallelWithItsDisk) {
   One node;
@@ -207,23 +214,25 @@ TEST(Paper_5_3, FollowerLearnsWhatIsCommittedButNotBeyondWhatItHas) {
 
 TEST(Paper_5_3, AppendIsRefusedIfTheEntryBeforeIsNotThere) {
   One node(3, {2, 2});
-  node.hear(2, 3, AppendRequest{{Term(3), Index(3)}, Index(0), {{Term(3), Index(4), EntryKind::kNoop, Bytes()}}});
+  node.hear(2, 3,
+            AppendRequest{{Term(3), Index(3)}, Index(0), {{Term(3), Index(4), EntryKind::kNoop, Bytes()}}});
   EXPECT_FALSE(node.last<AppendReply>().accepted);
   EXPECT_EQ(node.last<AppendReply>().hint, (EntryId{Term(2), Index(3)}));
   EXPECT_EQ(node.last_id().index, Index(3));
 }
 
-// Figure 7: the follower's log may lack entries, have extra ones, or both. `lead` is the leader's log of term 8.
+// Figure 7: the follower's log may lack entries, have extra ones, or both. `lead` is the leader's log of
+// term 8.
 TEST(Paper_5_3, FollowersLogBecomesTheLeaders) {
   const std::vector<uint64_t> lead = {1, 1, 4, 4, 5, 5, 6, 6, 6};
   const std::vector<std::vector<uint64_t>> followers = {
-      {1, 1, 4, 4, 5, 5, 6, 6},          {1, 1, 4},
-      {1, 1, 4, 4, 5, 5, 6, 6, 6, 6},    {1, 1, 4, 4, 5, 5, 6, 6, 6, 7, 7},
-      {1, 1, 4, 4, 4, 4},                {1, 1, 2, 2, 2, 3, 3, 3, 3, 3}};
+      {1, 1, 4, 4, 5, 5, 6, 6},          {1, 1, 4},          {1, 1, 4, 4, 5, 5, 6, 6, 6, 6},
+      {1, 1, 4, 4, 5, 5, 6, 6, 6, 7, 7}, {1, 1, 4, 4, 4, 4}, {1, 1, 2, 2, 2, 3, 3, 3, 3, 3}};
   for (const auto& terms : followers) {
     One node(7, terms);
     std::vector<Entry> entries;
-    for (size_t i = 0; i < lead.size(); ++i) entries.push_back({Term(lead[i]), Index(i + 2), EntryKind::kCommand, Bytes()});
+    for (size_t i = 0; i < lead.size(); ++i)
+      entries.push_back({Term(lead[i]), Index(i + 2), EntryKind::kCommand, Bytes()});
     entries.push_back({Term(8), Index(lead.size() + 2), EntryKind::kNoop, Bytes()});
     node.hear(2, 8, AppendRequest{{Term(1), Index(1)}, Index(1), entries});
     ASSERT_EQ(node.last_id(), (EntryId{Term(8), Index(11)}));
@@ -234,7 +243,8 @@ TEST(Paper_5_3, FollowersLogBecomesTheLeaders) {
 TEST(Paper_5_3, LateAppendCutsNothing) {
   One node;
   const EntryId before = node.last_id();
-  const std::vector<Entry> two = {{Term(1), Index(2), EntryKind::kNoop, Bytes()}, {Term(1), Index(3), EntryKind::kNoop, Bytes()}};
+  const std::vector<Entry> two = {{Term(1), Index(2), EntryKind::kNoop, Bytes()},
+                                  {Term(1), Index(3), EntryKind::kNoop, Bytes()}};
   node.hear(2, 1, AppendRequest{before, Index(0), two});
   node.hear(2, 1, AppendRequest{before, Index(0), {two[0]}});
   EXPECT_EQ(node.last_id().index, Index(3));
@@ -249,15 +259,17 @@ TEST(Paper_5_3, FollowerAcksOnceDurable) {
   EXPECT_EQ(node.last<AppendReply>().match, Index(2));
 }
 
-// ---- 5.4 safety --------------------------------------------------------------------------------------------------
+// ---- 5.4 safety
+// --------------------------------------------------------------------------------------------------
 
 TEST(Paper_5_4_1, VoterRefusesALogThatIsLessUpToDate) {
   struct Case {
     EntryId last;
     bool granted;
   };
-  for (const Case& c : {Case{{Term(3), Index(3)}, true}, Case{{Term(3), Index(9)}, true}, Case{{Term(4), Index(1)}, true},
-                        Case{{Term(3), Index(2)}, false}, Case{{Term(2), Index(9)}, false}}) {
+  for (const Case& c :
+       {Case{{Term(3), Index(3)}, true}, Case{{Term(3), Index(9)}, true}, Case{{Term(4), Index(1)}, true},
+        Case{{Term(3), Index(2)}, false}, Case{{Term(2), Index(9)}, false}}) {
     for (bool pre_vote : {true, false}) {
       One node(3, {3, 3});
       node.hear(2, 5, VoteRequest{c.last, pre_vote});
@@ -266,7 +278,8 @@ TEST(Paper_5_4_1, VoterRefusesALogThatIsLessUpToDate) {
   }
 }
 
-// Figure 8: an entry of an older term on a majority is not committed by counting, only together with one of the own.
+// Figure 8: an entry of an older term on a majority is not committed by counting, only together with one of
+// the own.
 TEST(Paper_5_4_2, OnlyEntriesOfTheOwnTermCommitByCounting) {
   One node(2, {1, 2});
   node.until_leader();
@@ -276,9 +289,11 @@ TEST(Paper_5_4_2, OnlyEntriesOfTheOwnTermCommitByCounting) {
   EXPECT_EQ(node.core->commit(), Index(4));
 }
 
-// ---- 6 membership, 7 compaction: membership_change_test.cc and snapshotting_test.cc ------------------------------
+// ---- 6 membership, 7 compaction: membership_change_test.cc and snapshotting_test.cc
+// ------------------------------
 
-// ---- 8 clients -----------------------------------------------------------------------------------------------------
+// ---- 8 clients
+// -----------------------------------------------------------------------------------------------------
 
 TEST(Paper_8, LeaderBeginsItsTermWithANoop) {
   One node;

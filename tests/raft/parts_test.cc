@@ -152,7 +152,9 @@ TEST(ForwardedReads, AnswerIsTakenOnceAndTimesOut) {
   EXPECT_EQ(reads.tick(2), std::vector<uint64_t>{2});
 }
 
-Message ack(uint64_t match) { return {NodeId(1), NodeId(2), Term(1), DirectoryId(1), AppendReply{true, Index(match)}}; }
+Message ack(uint64_t match) {
+  return {NodeId(1), NodeId(2), Term(1), DirectoryId(1), AppendReply{true, Index(match)}};
+}
 
 TEST(WriteTracker, CutShortensWhatEarlierWritesVouchFor) {
   WriteTracker writes;

@@ -71,7 +71,8 @@ TEST(Quorum, AgreedValueIsWhatAQuorumReached) {
     for (uint64_t i = 1; i <= 20; ++i) values[NodeId(i)] = random.below(6);
     uint64_t slow = 0;
     for (uint64_t candidate = 1; candidate < 6; ++candidate)
-      if (is_quorum(m, [&](const Member& member) { return values[member.id] >= candidate; })) slow = candidate;
+      if (is_quorum(m, [&](const Member& member) { return values[member.id] >= candidate; }))
+        slow = candidate;
     EXPECT_EQ(agreed_value<uint64_t>(m, [&](const Member& member) { return values[member.id]; }), slow);
   }
 }

@@ -1,7 +1,7 @@
-// The whole core under random schedules: lost, doubled and reordered messages, crashes that lose unsynced writes,
-// wiped disks, membership changes, compaction, hand-overs. The cluster's invariants are checked after every step;
-// at the end all heals, and the cluster must make progress and agree.
-// A second test sends it messages that no honest node would send.
+// The whole core under random schedules: lost, doubled and reordered messages, crashes that lose unsynced
+// writes, wiped disks, membership changes, compaction, hand-overs. The cluster's invariants are checked after
+// every step; at the end all heals, and the cluster must make progress and agree. A second test sends it
+// messages that no honest node would send.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,8 @@ using Kind = ChangeMembership::Kind;
 
 class Chaos {
  public:
-  Chaos(uint64_t seed, size_t size, bool wipes) : random_(seed), wipes_(wipes), cluster_(ids(size), config()) {
+  Chaos(uint64_t seed, size_t size, bool wipes)
+      : random_(seed), wipes_(wipes), cluster_(ids(size), config()) {
     cluster_.start_all();
     cluster_.elect(200);
     cluster_.lose = [this](const Message& message) {
@@ -54,7 +55,8 @@ class Chaos {
     return it->first;
   }
   size_t down() const {
-    return static_cast<size_t>(std::count_if(cluster_.nodes.begin(), cluster_.nodes.end(), [](const auto& item) { return !item.second->up(); }));
+    return static_cast<size_t>(std::count_if(cluster_.nodes.begin(), cluster_.nodes.end(),
+                                             [](const auto& item) { return !item.second->up(); }));
   }
 
   void act() {
@@ -72,7 +74,8 @@ class Chaos {
     } else if (dice < 850) {
       cluster_.sync(id);
     } else if (dice < 930) {
-      if (Node* leader = cluster_.leader()) cluster_.propose(random_.chance(9, 10) ? leader->id.value() : id, "w" + std::to_string(++words_));
+      if (Node* leader = cluster_.leader())
+        cluster_.propose(random_.chance(9, 10) ? leader->id.value() : id, "w" + std::to_string(++words_));
     } else if (dice < 945) {
       if (node.up()) {
         cluster_.step(id, Read{++reads_});
@@ -84,8 +87,10 @@ class Chaos {
     } else if (dice < 975) {
       if (!node.up()) cluster_.start(id);
     } else if (dice < 980) {
-      if (random_.chance(1, 2)) cluster_.heal();
-      else cluster_.cut(id, any());
+      if (random_.chance(1, 2))
+        cluster_.heal();
+      else
+        cluster_.cut(id, any());
     } else if (dice < 985) {
       cluster_.node(id).disk_stalls = random_.chance(1, 3);
     } else if (dice < 990) {
@@ -112,9 +117,13 @@ class Chaos {
     std::vector<ChangeMembership::Change> changes;
     for (uint64_t n = 1 + random_.below(2); n > 0; --n) {
       const uint64_t id = any();
-      if (find_in(membership.learners, NodeId(id)) != nullptr) changes.push_back({random_.chance(3, 4) ? Kind::kPromote : Kind::kRemove, NodeId(id)});
-      else if (find_in(membership.voters, NodeId(id)) != nullptr && membership.voters.size() > 2) changes.push_back({random_.chance(1, 2) ? Kind::kDemote : Kind::kRemove, NodeId(id)});
-      else if (find_member(membership, NodeId(id)) == nullptr) changes.push_back({Kind::kAddLearner, NodeId(id), random_.chance(1, 2) ? cluster_.node(id).disk.directory : DirectoryId()});
+      if (find_in(membership.learners, NodeId(id)) != nullptr)
+        changes.push_back({random_.chance(3, 4) ? Kind::kPromote : Kind::kRemove, NodeId(id)});
+      else if (find_in(membership.voters, NodeId(id)) != nullptr && membership.voters.size() > 2)
+        changes.push_back({random_.chance(1, 2) ? Kind::kDemote : Kind::kRemove, NodeId(id)});
+      else if (find_member(membership, NodeId(id)) == nullptr)
+        changes.push_back({Kind::kAddLearner, NodeId(id),
+                           random_.chance(1, 2) ? cluster_.node(id).disk.directory : DirectoryId()});
     }
     if (!changes.empty()) cluster_.step(leader->id.value(), ChangeMembership{++tags_, changes});
   }
@@ -128,7 +137,9 @@ class Chaos {
     for (const Member& voter : membership.voters)
       if (voter.directory != cluster_.node(voter.id.value()).disk.directory) return;
     for (auto& [id, n] : cluster_.nodes)
-      if (n->core->membership() != membership || n->core->commit() < leader->state().memberships.current_index()) return;
+      if (n->core->membership() != membership ||
+          n->core->commit() < leader->state().memberships.current_index())
+        return;
     const uint64_t id = any();
     if (id == leader->id.value()) return;
     cluster_.crash(id);
@@ -155,18 +166,22 @@ class Chaos {
     ASSERT_FALSE(leader->disk.commands.empty());
     EXPECT_EQ(leader->disk.commands.back(), "last");
     for (const Member& member : leader->core->membership().voters)
-      EXPECT_EQ(cluster_.commands(member.id.value()), cluster_.commands(leader->id.value())) << "voter " << member.id;
+      EXPECT_EQ(cluster_.commands(member.id.value()), cluster_.commands(leader->id.value()))
+          << "voter " << member.id;
     for (const Member& member : leader->core->membership().learners)
-      EXPECT_EQ(cluster_.commands(member.id.value()), cluster_.commands(leader->id.value())) << "learner " << member.id;
+      EXPECT_EQ(cluster_.commands(member.id.value()), cluster_.commands(leader->id.value()))
+          << "learner " << member.id;
   }
 
   std::string picture() {
     std::ostringstream out;
     for (auto& [id, n] : cluster_.nodes) {
       const CoreState& s = n->state();
-      out << "\n  node " << id << " disk " << s.config.directory << ' ' << role_name(s.role) << " term " << s.term << " leader " << s.leader
-          << " log " << s.log.first_index() << ".." << s.log.last_id().term << "." << s.log.last_index() << " commit "
-          << s.log.commit() << " durable " << s.log.durable() << " membership " << s.memberships.current_index() << test::describe(s.membership());
+      out << "\n  node " << id << " disk " << s.config.directory << ' ' << role_name(s.role) << " term "
+          << s.term << " leader " << s.leader << " log " << s.log.first_index() << ".."
+          << s.log.last_id().term << "." << s.log.last_index() << " commit " << s.log.commit() << " durable "
+          << s.log.durable() << " membership " << s.memberships.current_index()
+          << test::describe(s.membership());
     }
     return out.str();
   }
@@ -216,35 +231,50 @@ class Forger {
   EntryId id() { return {Term(number()), Index(number())}; }
   Membership membership() {
     Membership m;
-    for (uint64_t n = random_.below(4); n > 0; --n) put_in(m.voters, {NodeId(number()), DirectoryId(number())});
-    for (uint64_t n = random_.below(3); n > 0; --n) put_in(m.outgoing, {NodeId(number()), DirectoryId(number())});
-    for (uint64_t n = random_.below(2); n > 0; --n) put_in(m.learners, {NodeId(number()), DirectoryId(number())});
+    for (uint64_t n = random_.below(4); n > 0; --n)
+      put_in(m.voters, {NodeId(number()), DirectoryId(number())});
+    for (uint64_t n = random_.below(3); n > 0; --n)
+      put_in(m.outgoing, {NodeId(number()), DirectoryId(number())});
+    for (uint64_t n = random_.below(2); n > 0; --n)
+      put_in(m.learners, {NodeId(number()), DirectoryId(number())});
     return m;
   }
   Message::Body body() {
     switch (random_.below(11)) {
-      case 0: return VoteRequest{id(), coin(), coin(), coin(), DirectoryId(number())};
-      case 1: return VoteReply{coin(), coin(), coin()};
+      case 0:
+        return VoteRequest{id(), coin(), coin(), coin(), DirectoryId(number())};
+      case 1:
+        return VoteReply{coin(), coin(), coin()};
       case 2: {
         AppendRequest request{id(), Index(number())};
         EntryId at = request.previous;
         for (uint64_t n = random_.below(5); n > 0; --n) {
           if (random_.chance(1, 10)) at = id();
           Entry entry{at.term + random_.below(2), at.index + 1, EntryKind(random_.below(3)), Bytes()};
-          if (entry.kind == EntryKind::kMembership) entry.payload = random_.chance(1, 4) ? Bytes::copy_of("junk") : encode_membership(membership());
+          if (entry.kind == EntryKind::kMembership)
+            entry.payload = random_.chance(1, 4) ? Bytes::copy_of("junk") : encode_membership(membership());
           at = {entry.term, entry.index};
           request.entries.push_back(entry);
         }
         return request;
       }
-      case 3: return AppendReply{coin(), Index(number()), Index(number()), id(), coin()};
-      case 4: return Heartbeat{Index(number()), number()};
-      case 5: return HeartbeatReply{number(), Index(number()), coin()};
-      case 6: return InstallSnapshot{{Term(number()), Index(number()), membership()}, number() % 3, Bytes::copy_of("xyz"), coin()};
-      case 7: return InstallSnapshotReply{id(), number(), coin(), coin()};
-      case 8: return ReadIndexRequest{number()};
-      case 9: return ReadIndexReply{number(), coin(), Index(number())};
-      default: return TimeoutNow{};
+      case 3:
+        return AppendReply{coin(), Index(number()), Index(number()), id(), coin()};
+      case 4:
+        return Heartbeat{Index(number()), number()};
+      case 5:
+        return HeartbeatReply{number(), Index(number()), coin()};
+      case 6:
+        return InstallSnapshot{
+            {Term(number()), Index(number()), membership()}, number() % 3, Bytes::copy_of("xyz"), coin()};
+      case 7:
+        return InstallSnapshotReply{id(), number(), coin(), coin()};
+      case 8:
+        return ReadIndexRequest{number()};
+      case 9:
+        return ReadIndexReply{number(), coin(), Index(number())};
+      default:
+        return TimeoutNow{};
     }
   }
   bool coin() { return random_.chance(1, 2); }
@@ -261,7 +291,8 @@ TEST(Random, NoMessageCanMakeACoreAbort) {
     config.directory = DirectoryId(5);
     config.snapshot_chunk_bytes = 4;
     RestoredState restored;
-    for (uint64_t id = 1; id <= 1 + random.below(4); ++id) restored.snapshot.membership.voters.push_back({NodeId(id), DirectoryId()});
+    for (uint64_t id = 1; id <= 1 + random.below(4); ++id)
+      restored.snapshot.membership.voters.push_back({NodeId(id), DirectoryId()});
     if (random.chance(1, 2)) {
       Membership bound = restored.snapshot.membership;
       for (Member& voter : bound.voters) voter.directory = DirectoryId(voter.id.value() + 4);
@@ -275,7 +306,8 @@ TEST(Random, NoMessageCanMakeACoreAbort) {
       if (dice < 13) {
         // Mostly messages of about the current term, from members and their disks.
         const uint64_t from = forger.number();
-        Message message{NodeId(from), NodeId(1), core.soft_state().term + random.below(3), DirectoryId(random.chance(3, 4) ? from + 4 : forger.number()), forger.body()};
+        Message message{NodeId(from), NodeId(1), core.soft_state().term + random.below(3),
+                        DirectoryId(random.chance(3, 4) ? from + 4 : forger.number()), forger.body()};
         if (random.chance(1, 8)) message.term = Term(forger.number());
         core.step(MessageReceived{message});
       } else if (dice < 15) {
@@ -285,7 +317,8 @@ TEST(Random, NoMessageCanMakeACoreAbort) {
       } else if (dice < 17) {
         core.step(Read{static_cast<uint64_t>(i)});
       } else if (dice < 18) {
-        core.step(ChangeMembership{7, {{Kind(random.below(5)), NodeId(forger.number()), DirectoryId(forger.number())}}});
+        core.step(ChangeMembership{
+            7, {{Kind(random.below(5)), NodeId(forger.number()), DirectoryId(forger.number())}}});
       } else if (dice < 19) {
         core.step(TransferLeadership{NodeId(forger.number())});
       } else {
@@ -296,9 +329,12 @@ TEST(Random, NoMessageCanMakeACoreAbort) {
       if (!output.committed.empty()) core.step(Applied{output.committed.back().index});
       if (random.chance(1, 3)) core.step(Persisted{written});
       if (random.chance(1, 20)) core.step(Compact{core.state().applied});
-      if (output.snapshot_wanted) core.step(SnapshotReady{{*core.state().log.term_at(core.state().applied), core.state().applied, {}}, 10});
+      if (output.snapshot_wanted)
+        core.step(
+            SnapshotReady{{*core.state().log.term_at(core.state().applied), core.state().applied, {}}, 10});
       for (const SnapshotRead& read : output.snapshot_reads)
-        core.step(SnapshotBytes{read.to, read.index, read.offset, Bytes::copy_of("abcd"), forger.coin(), random.chance(1, 5)});
+        core.step(SnapshotBytes{read.to, read.index, read.offset, Bytes::copy_of("abcd"), forger.coin(),
+                                random.chance(1, 5)});
     }
   }
 }

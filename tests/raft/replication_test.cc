@@ -99,7 +99,8 @@ TEST_F(Replication, LostAppendIsSentAgainWithoutNewTraffic) {
 }
 
 TEST_F(Replication, CompletionOfACutWriteDoesNotVouchForWhatReplacedIt) {
-  // Node 3's disk is slow. It takes entry x from 1, then a new leader replaces it by y; only the first write ends.
+  // Node 3's disk is slow. It takes entry x from 1, then a new leader replaces it by y; only the first write
+  // ends.
   Node& slow = cluster.node(3);
   slow.disk_stalls = true;
   cluster.cut(1, 2);
@@ -155,8 +156,9 @@ TEST_F(Replication, AppendThatContradictsCommittedEntriesIsVoid) {
   const CoreState& state = cluster.node(2).state();
   const Index index = state.log.commit();
   const EntryId before{*state.log.term_at(index - 1), index - 1};
-  cluster.step(2, MessageReceived{{NodeId(3), NodeId(2), state.term + 7, cluster.node(3).disk.directory,
-                                   AppendRequest{before, index, {{state.term + 7, index, EntryKind::kNoop, Bytes()}}}}});
+  cluster.step(2, MessageReceived{
+                      {NodeId(3), NodeId(2), state.term + 7, cluster.node(3).disk.directory,
+                       AppendRequest{before, index, {{state.term + 7, index, EntryKind::kNoop, Bytes()}}}}});
   EXPECT_EQ(cluster.node(2).state().log.commit(), index);
   EXPECT_EQ(cluster.node(2).state().log.at(index).payload.view(), "a");
 }
@@ -192,7 +194,8 @@ TEST_F(ReadIndex, DeposedLeaderDoesNotAnswer) {
 
 TEST_F(ReadIndex, AnswersToAnEarlierRoundProveNothing) {
   cluster.step(1, Read{1});
-  while (!cluster.network.empty() && std::holds_alternative<Heartbeat>(cluster.network.front().body)) cluster.deliver_one();
+  while (!cluster.network.empty() && std::holds_alternative<Heartbeat>(cluster.network.front().body))
+    cluster.deliver_one();
   cluster.isolate(1);  // the replies to round one are under way
   cluster.step(1, Read{2});
   cluster.heal();

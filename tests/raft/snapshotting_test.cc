@@ -49,7 +49,9 @@ TEST_F(Snapshotting, FollowerBehindTheLogIsBroughtUpToDateInPieces) {
 
 TEST_F(Snapshotting, LostPieceIsSentAgain) {
   int pieces = 0;
-  cluster.lose = [&](const Message& message) { return std::holds_alternative<InstallSnapshot>(message.body) && ++pieces % 2 == 1; };
+  cluster.lose = [&](const Message& message) {
+    return std::holds_alternative<InstallSnapshot>(message.body) && ++pieces % 2 == 1;
+  };
   cluster.start(3);
   cluster.tick_all(200);
   EXPECT_EQ(cluster.commands(3), "alpha beta gamma");
@@ -57,7 +59,9 @@ TEST_F(Snapshotting, LostPieceIsSentAgain) {
 
 TEST_F(Snapshotting, FollowerRestartsInTheMiddle) {
   int pieces = 0;
-  cluster.lose = [&](const Message& message) { return std::holds_alternative<InstallSnapshot>(message.body) && ++pieces > 3; };
+  cluster.lose = [&](const Message& message) {
+    return std::holds_alternative<InstallSnapshot>(message.body) && ++pieces > 3;
+  };
   cluster.start(3);
   cluster.tick_all(12);
   ASSERT_GT(pieces, 3);
@@ -69,7 +73,9 @@ TEST_F(Snapshotting, FollowerRestartsInTheMiddle) {
 
 TEST_F(Snapshotting, NextLeaderSendsItsOwnFromTheStart) {
   int pieces = 0;
-  cluster.lose = [&](const Message& message) { return std::holds_alternative<InstallSnapshot>(message.body) && ++pieces > 2; };
+  cluster.lose = [&](const Message& message) {
+    return std::holds_alternative<InstallSnapshot>(message.body) && ++pieces > 2;
+  };
   cluster.start(3);
   cluster.tick_all(12);
   cluster.lose = nullptr;
@@ -90,7 +96,9 @@ TEST_F(Snapshotting, AckOfTheLastPieceWaitsForTheInstall) {
       for (auto& [id, n] : cluster.nodes)
         if (!follower.state().snapshots.installing) cluster.sync(id);
     if (i == 0) follower.disk_stalls = true;
-    if (!follower.unsynced.empty()) { follower.disk_stalls = false; }
+    if (!follower.unsynced.empty()) {
+      follower.disk_stalls = false;
+    }
     follower.disk_stalls = follower.state().snapshots.installing;
     if (follower.core->first_index() > Index(1)) break;
   }
@@ -103,7 +111,8 @@ TEST_F(Snapshotting, AckOfTheLastPieceWaitsForTheInstall) {
 TEST_F(Snapshotting, OldSnapshotIsNotInstalledOverANewerLog) {
   const CoreState& state = cluster.node(2).state();
   SnapshotMeta meta{Term(1), Index(1), state.membership()};
-  cluster.step(2, MessageReceived{{NodeId(1), NodeId(2), state.term, cluster.node(1).disk.directory, InstallSnapshot{meta, 0, Bytes(), true}}});
+  cluster.step(2, MessageReceived{{NodeId(1), NodeId(2), state.term, cluster.node(1).disk.directory,
+                                   InstallSnapshot{meta, 0, Bytes(), true}}});
   cluster.settle();
   EXPECT_EQ(cluster.commands(2), "alpha beta gamma");
   EXPECT_FALSE(cluster.node(2).state().snapshots.installing);

@@ -42,8 +42,9 @@ void Cluster::start(uint64_t id) {
   config.id = n.id;
   config.directory = n.disk.directory;
   invariants_.restarted(n.id);
-  n.core = std::make_unique<Core>(config, 1000 * id + ++lives_,
-                                  RestoredState{n.disk.hard_state, n.disk.start, n.disk.entries, n.disk.applied}, &n);
+  n.core = std::make_unique<Core>(
+      config, 1000 * id + ++lives_,
+      RestoredState{n.disk.hard_state, n.disk.start, n.disk.entries, n.disk.applied}, &n);
   drain(n);
 }
 
@@ -68,7 +69,8 @@ void Cluster::persist(Disk& disk, const Write& write) {
   if (write.hard_state) disk.hard_state = *write.hard_state;
   if (!write.entries.empty()) {
     const Index first = write.entries.front().index;
-    RALLY_CHECK(disk.start.index < first && first <= disk.start.index + disk.entries.size() + 1, "first", first);
+    RALLY_CHECK(disk.start.index < first && first <= disk.start.index + disk.entries.size() + 1, "first",
+                first);
     disk.entries.resize(first - disk.start.index - 1);
     disk.entries.insert(disk.entries.end(), write.entries.begin(), write.entries.end());
   }
@@ -80,7 +82,8 @@ void Cluster::persist(Disk& disk, const Write& write) {
   }
   if (!write.chunk) return;
   if (write.chunk->offset == 0) disk.staged.clear();
-  RALLY_CHECK(write.chunk->offset == disk.staged.size(), "offset", write.chunk->offset, "staged", disk.staged.size());
+  RALLY_CHECK(write.chunk->offset == disk.staged.size(), "offset", write.chunk->offset, "staged",
+              disk.staged.size());
   disk.staged += write.chunk->data.view();
   if (!write.chunk->last) return;
   std::istringstream in(disk.staged);
@@ -146,8 +149,9 @@ void Cluster::drain(Node& n) {
   for (const Entry& entry : output.committed) apply(n, entry);
   auto keep = [](auto& to, auto& from) { to.insert(to.end(), from.begin(), from.end()); };
   for (const ReadResult& read : output.reads)
-    say(n.id, "read " + std::to_string(read.id) + (read.status.is_ok() ? " at index " + std::to_string(read.index.value())
-                                                                       : " refused: " + read.status.message()));
+    say(n.id, "read " + std::to_string(read.id) +
+                  (read.status.is_ok() ? " at index " + std::to_string(read.index.value())
+                                       : " refused: " + read.status.message()));
   for (const Rejection& r : output.rejections) say(n.id, "proposal refused: " + r.status.message());
   for (const MembershipResult& r : output.membership_results)
     say(n.id, "membership change: " + (r.status.is_ok() ? std::string("done") : r.status.to_string()));
@@ -190,8 +194,9 @@ bool Cluster::deliver_one() {
   while (!network.empty()) {
     Message message = std::move(network.front());
     network.pop_front();
-    const bool lost = cut_.contains({message.from.value(), message.to.value()}) || !nodes.contains(message.to.value()) ||
-                      !node(message.to.value()).up() || (lose && lose(message));
+    const bool lost = cut_.contains({message.from.value(), message.to.value()}) ||
+                      !nodes.contains(message.to.value()) || !node(message.to.value()).up() ||
+                      (lose && lose(message));
     if (lost) {
       if (trace_messages) say(message.from, describe(message) + " (lost)");
       continue;
@@ -228,7 +233,9 @@ Node* Cluster::leader() {
 Node* Cluster::elect(int ticks) {
   settle();
   for (int i = 0; i < ticks; ++i) {
-    if (Node* found = leader(); found != nullptr && found->state().leading->first_of_term <= found->core->commit()) return found;
+    if (Node* found = leader();
+        found != nullptr && found->state().leading->first_of_term <= found->core->commit())
+      return found;
     tick_all();
   }
   return leader();
@@ -248,7 +255,9 @@ void Cluster::propose(uint64_t id, const std::string& command) {
   step(id, std::move(event));
 }
 
-void Cluster::compact(uint64_t id) { step(id, Compact{node(id).disk.applied}); }
+void Cluster::compact(uint64_t id) {
+  step(id, Compact{node(id).disk.applied});
+}
 
 void Cluster::isolate(uint64_t id) {
   for (auto& [other, n] : nodes)

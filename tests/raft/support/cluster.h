@@ -1,5 +1,6 @@
-// Cluster: several cores in one thread with a network and disks that the test holds in its hand. Nothing happens by
-// itself: a test ticks, delivers and persists, or calls settle() to let everything happen that can.
+// Cluster: several cores in one thread with a network and disks that the test holds in its hand. Nothing
+// happens by itself: a test ticks, delivers and persists, or calls settle() to let everything happen that
+// can.
 //
 // After every step the invariants of raft/invariants.h are checked; a broken one fails the test.
 // The state machine of a node is the list of commands that it applied; a snapshot is that list as text.
@@ -25,11 +26,11 @@ class Cluster;
 struct Disk {
   DirectoryId directory;
   HardState hard_state;
-  SnapshotMeta start;           ///< where the log begins
+  SnapshotMeta start;  ///< where the log begins
   std::vector<Entry> entries;
   std::vector<std::string> commands;  ///< the state machine at `applied`, always durable here
   Index applied;
-  std::string staged;           ///< pieces of a snapshot
+  std::string staged;  ///< pieces of a snapshot
 };
 
 class Node : public Observer {
@@ -40,8 +41,8 @@ class Node : public Observer {
   NodeId id;
   Disk disk;
   std::deque<Write> unsynced;
-  bool disk_stalls = false;     ///< writes stay unsynced until this is false
-  std::unique_ptr<Core> core;   ///< null while down
+  bool disk_stalls = false;                ///< writes stay unsynced until this is false
+  std::unique_ptr<Core> core;              ///< null while down
   std::map<Index, std::string> snapshots;  ///< those it made, to be sent
   std::vector<ReadResult> reads;
   std::vector<Rejection> rejections;

@@ -20,7 +20,8 @@ class Player {
     std::istringstream in(line);
     Words words;
     for (std::string word; in >> word;) words.push_back(word);
-    if (words.empty() || !perform(words.front(), Words(words.begin() + 1, words.end()))) out_ << "?? unknown command\n";
+    if (words.empty() || !perform(words.front(), Words(words.begin() + 1, words.end())))
+      out_ << "?? unknown command\n";
     return out_.str();
   }
 
@@ -34,7 +35,8 @@ class Player {
     config.snapshot_chunk_bytes = 8;
     cluster_ = std::make_unique<Cluster>(ids, config);
     cluster_->trace = [this](NodeId id, const std::string& text) {
-      const bool noise = text.find("heartbeat") != std::string::npos || text.find("alive round") != std::string::npos;
+      const bool noise =
+          text.find("heartbeat") != std::string::npos || text.find("alive round") != std::string::npos;
       if (!noise) out_ << id << ": " << text << '\n';
     };
   }
@@ -47,20 +49,23 @@ class Player {
         continue;
       }
       const CoreState& s = node->state();
-      out_ << role_name(s.role) << " in term " << s.term << ", log " << s.log.first_index() << ".." << s.log.last_index()
-           << " commit " << s.log.commit() << "," << describe(s.membership()) << ", applied: "
-           << Cluster::joined(node->disk.commands) << '\n';
+      out_ << role_name(s.role) << " in term " << s.term << ", log " << s.log.first_index() << ".."
+           << s.log.last_index() << " commit " << s.log.commit() << "," << describe(s.membership())
+           << ", applied: " << Cluster::joined(node->disk.commands) << '\n';
     }
   }
 
   void change(const Words& args) {
-    static const std::map<std::string, Kind> kKinds = {
-        {"add", Kind::kAddLearner}, {"promote", Kind::kPromote}, {"demote", Kind::kDemote}, {"remove", Kind::kRemove}};
+    static const std::map<std::string, Kind> kKinds = {{"add", Kind::kAddLearner},
+                                                       {"promote", Kind::kPromote},
+                                                       {"demote", Kind::kDemote},
+                                                       {"remove", Kind::kRemove}};
     ChangeMembership event{1, {}};
     for (size_t i = 1; i < args.size(); ++i) {
       const size_t colon = args[i].find(':');
       const uint64_t id = number(args[i].substr(colon + 1));
-      event.changes.push_back({kKinds.at(args[i].substr(0, colon)), NodeId(id), cluster_->node(id).disk.directory});
+      event.changes.push_back(
+          {kKinds.at(args[i].substr(0, colon)), NodeId(id), cluster_->node(id).disk.directory});
     }
     cluster_->step(number(args.at(0)), std::move(event));
     cluster_->settle();
@@ -85,7 +90,8 @@ class Player {
     if (command == "restart") return each([&](uint64_t id) { c.restart(id); });
     if (command == "wipe") return each([&](uint64_t id) { c.wipe(id); });
     if (command == "stall") return each([&](uint64_t id) { c.node(id).disk_stalls = true; });
-    if (command == "unstall") return each([&](uint64_t id) { c.node(id).disk_stalls = false; }), c.settle(), true;
+    if (command == "unstall")
+      return each([&](uint64_t id) { c.node(id).disk_stalls = false; }), c.settle(), true;
     if (command == "isolate") return each([&](uint64_t id) { c.isolate(id); });
     if (command == "compact") return each([&](uint64_t id) { c.compact(id); }), c.settle(), true;
     if (command == "tick") return c.tick_all(args.empty() ? 1 : static_cast<int>(number(args[0]))), true;
@@ -101,7 +107,8 @@ class Player {
       return c.settle(), true;
     }
     if (command == "read") return c.step(number(args.at(0)), Read{number(args.at(1))}), c.settle(), true;
-    if (command == "transfer") return c.step(number(args.at(0)), TransferLeadership{NodeId(number(args.at(1)))}), c.settle(), true;
+    if (command == "transfer")
+      return c.step(number(args.at(0)), TransferLeadership{NodeId(number(args.at(1)))}), c.settle(), true;
     if (command == "leader-gone") {
       const uint64_t id = number(args.at(0));
       return c.step(id, LeaderGone{NodeId(number(args.at(1))), c.node(id).state().term}), true;
