@@ -1,0 +1,226 @@
+#include "server/bootstrap.h"
+
+#include <fcntl.h>
+#include <openssl/sha.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "raft/base/crc32c.h"
+#include "server/obs/logging.h"
+#include "server/state/command.pb.h"
+#include "storage/engine/rocks_engine.h"
+
+namespace rallypoint::server {
+namespace {
+
+constexpr uint32_t kIdentityVersion = 1;
+
+uint64_t hash_of(const std::string& text) {
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
+  uint64_t value;
+  std::memcpy(&value, digest, sizeof value);
+  return value == 0 ? 1 : value;
+}
+
+DirectoryId random_directory_id() {
+  std::random_device device;
+  uint64_t value = 0;
+  while (value == 0) value = static_cast<uint64_t>(device()) << 32 | device();
+  return DirectoryId(value);
+}
+
+std::string hex(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+/// identity = crc:u32 pb::Identity
+Status write_identity(storage::FileSystem& fs, const std::string& data_dir, const Identity& identity) {
+  pb::Identity row;
+  row.set_version(kIdentityVersion);
+  row.set_directory_id(identity.directory.value());
+  row.set_cluster_id(identity.cluster_id);
+  row.set_member_id(identity.member.value());
+  row.set_name(identity.name);
+  const std::string body = row.SerializeAsString();
+  const uint32_t crc = crc32c(0, body);
+  std::string bytes(reinterpret_cast<const char*>(&crc), sizeof crc);
+  bytes += body;
+  const std::string path = data_dir + "/identity", part = path + ".part";
+  auto file = fs.open(part, storage::FileSystem::Mode::kCreateOrOpen);
+  if (!file.is_ok()) return file.status();
+  RALLY_RETURN_IF_ERROR((*file)->truncate(0));
+  RALLY_RETURN_IF_ERROR((*file)->write_at(0, bytes));
+  RALLY_RETURN_IF_ERROR((*file)->sync());
+  RALLY_RETURN_IF_ERROR(fs.rename(part, path));
+  return fs.sync_directory(data_dir);
+}
+
+Result<Identity> read_identity(storage::FileSystem& fs, const std::string& path) {
+  auto file = fs.open(path, storage::FileSystem::Mode::kRead);
+  if (!file.is_ok()) return file.status();
+  auto bytes = (*file)->read_at(0, 64 << 10);
+  if (!bytes.is_ok()) return bytes.status();
+  uint32_t crc = 0;
+  pb::Identity row;
+  if (bytes->size() > sizeof crc) std::memcpy(&crc, bytes->data(), sizeof crc);
+  const std::string body = bytes->size() > sizeof crc ? bytes->substr(sizeof crc) : "";
+  if (body.empty() || crc32c(0, body) != crc || !row.ParseFromString(body))
+    return Status::data_loss(path + " is damaged; move the data directory away and start again: the member rejoins with a new one");
+  if (row.version() != kIdentityVersion)
+    return Status::failed_precondition(path + " has format " + std::to_string(row.version()) + "; this build knows 1");
+  return Identity{row.cluster_id(), NodeId(row.member_id()), DirectoryId(row.directory_id()), row.name()};
+}
+
+/// What the options would make of an empty directory.
+Result<Identity> identity_from(const Options& options) {
+  for (const InitialMember& member : options.initial_cluster)
+    if (member.name == options.name)
+      return Identity{cluster_id_of(options), member_id_of(member, options.initial_cluster_token), random_directory_id(), options.name};
+  return Status::invalid_argument("--name " + options.name + " is not in --initial-cluster; give this node's own name there");
+}
+
+Status check_identity(const Options& options, const Identity& found) {
+  if (options.name != found.name)
+    return Status::failed_precondition("data directory " + options.data_dir + " belongs to member \"" + found.name + "\", but --name is \"" +
+                                       options.name + "\"; give the right --name or another --data-dir");
+  if (options.initial_cluster.size() > 1 && options.initial_cluster_is_new && cluster_id_of(options) != found.cluster_id)
+    return Status::failed_precondition("data directory " + options.data_dir + " belongs to cluster " + hex(found.cluster_id) +
+                                       ", but --initial-cluster and --initial-cluster-token describe cluster " + hex(cluster_id_of(options)) +
+                                       "; give the options of the first start, or an empty --data-dir for a new cluster");
+  return Status::ok();
+}
+
+/// Log and state must meet: the state never knows more than the log, unless a snapshot was just put in place.
+Status reconcile(Bootstrapped& node, storage::Wal::Recovered& recovered) {
+  const storage::SnapshotPoint& point = node.state_directory->current().point;
+  if (point.index > recovered.start.index) {  // a crash came between the switch of the state and the log's restart
+    auto membership = raft::decode_membership(Bytes::copy_of(point.membership));
+    if (!membership.is_ok()) return Status::data_loss("CURRENT_STATE holds a malformed membership");
+    const raft::SnapshotMeta meta{point.term, point.index, *membership};
+    RALLY_RETURN_IF_ERROR(recovered.wal->restart_at(meta));
+    const Index old_start = recovered.start.index;
+    const Index last = recovered.wal->last_index();
+    if (last > point.index) {
+      recovered.entries.erase(recovered.entries.begin(), recovered.entries.begin() + static_cast<int64_t>(point.index - old_start));
+    } else {
+      recovered.entries.clear();
+    }
+    recovered.start = meta;
+    if (recovered.hard_state.commit < meta.index) recovered.hard_state.commit = meta.index;
+  }
+  const Index applied = node.machine->applied().index, last = recovered.wal->last_index();
+  if (applied > last || applied < recovered.start.index)
+    return Status::data_loss("the state has applied index " + std::to_string(applied.value()) + ", but the log holds " +
+                             std::to_string(recovered.start.index.value()) + " to " + std::to_string(last.value()) +
+                             "; a part of the data directory was lost: move it away and start again, the member rejoins with a new one");
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DirectoryLock>> DirectoryLock::acquire(const std::string& directory) {
+  const std::string path = directory + "/LOCK";
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return Status::failed_precondition("can't open " + path + ": " + std::strerror(errno) + "; check the rights of --data-dir");
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    ::close(fd);
+    return Status::failed_precondition("data directory " + directory +
+                                       " is in use by another process; stop that one, or give this one another --data-dir");
+  }
+  return std::unique_ptr<DirectoryLock>(new DirectoryLock(fd));
+}
+
+DirectoryLock::~DirectoryLock() { ::close(fd_); }
+
+NodeId member_id_of(const InitialMember& member, const std::string& token) {
+  std::vector<std::string> urls;
+  for (const Url& url : member.peer_urls) urls.push_back(url.to_string());
+  std::sort(urls.begin(), urls.end());
+  std::string text = "member " + token;
+  for (const std::string& url : urls) text += " " + url;
+  return NodeId(hash_of(text));
+}
+
+uint64_t cluster_id_of(const Options& options) {
+  std::vector<uint64_t> ids;
+  for (const InitialMember& member : options.initial_cluster) ids.push_back(member_id_of(member, options.initial_cluster_token).value());
+  std::sort(ids.begin(), ids.end());
+  std::string text = "cluster " + options.initial_cluster_token;
+  for (uint64_t id : ids) text += " " + hex(id);
+  return hash_of(text);
+}
+
+raft::Membership bootstrap_membership(const Options& options) {
+  raft::Membership membership;
+  pb::ClusterContext context;
+  for (const InitialMember& member : options.initial_cluster) {
+    const NodeId id = member_id_of(member, options.initial_cluster_token);
+    raft::put_in(membership.voters, {id, DirectoryId()});
+    auto* info = context.add_members();
+    info->set_id(id.value());
+    info->set_name(member.name);
+    for (const Url& url : member.peer_urls) info->add_peer_urls(url.to_string());
+  }
+  membership.context = Bytes(context.SerializeAsString());
+  return membership;
+}
+
+Result<Bootstrapped> bootstrap(const Options& options, storage::FileSystem& fs) {
+  const std::string& dir = options.data_dir;
+  if (Status made = fs.create_directories(dir); !made.is_ok())
+    return Status::failed_precondition("can't make data directory " + dir + ": " + made.message());
+  Bootstrapped node;
+  auto lock = DirectoryLock::acquire(dir);
+  if (!lock.is_ok()) return lock.status();
+  node.lock = std::move(*lock);
+
+  const raft::Membership membership = bootstrap_membership(options);
+  auto known = fs.exists(dir + "/identity");
+  if (!known.is_ok()) return known.status();
+  Result<storage::Wal::Recovered> recovered = Status::internal("not opened");
+  if (*known) {
+    auto identity = read_identity(fs, dir + "/identity");
+    if (!identity.is_ok()) return identity.status();
+    RALLY_RETURN_IF_ERROR(check_identity(options, *identity));
+    node.identity = *identity;
+    recovered = storage::Wal::open(fs, dir + "/wal", node.identity.directory);
+  } else {
+    // A first start that was cut short left nothing that counts: nobody was answered before the identity stood.
+    node.fresh = true;
+    auto identity = identity_from(options);
+    if (!identity.is_ok()) return identity.status();
+    node.identity = *identity;
+    RALLY_RETURN_IF_ERROR(fs.remove_all(dir + "/wal"));
+    RALLY_RETURN_IF_ERROR(fs.remove_all(dir + "/state"));
+    RALLY_RETURN_IF_ERROR(fs.create_directories(dir + "/wal"));
+    recovered = storage::Wal::create(fs, dir + "/wal", node.identity.directory, {}, membership);
+  }
+  if (!recovered.is_ok()) return recovered.status();
+  if (recovered->torn_tail_repaired) log_warning("cut a torn write off the end of the log; nothing acknowledged was in it");
+
+  RALLY_RETURN_IF_ERROR(fs.create_directories(dir + "/state"));
+  auto state_directory = storage::StateDirectory::open(fs, dir + "/state");
+  if (!state_directory.is_ok()) return state_directory.status();
+  node.state_directory = std::make_unique<storage::StateDirectory>(std::move(*state_directory));
+  RALLY_RETURN_IF_ERROR(storage::remove_unfinished_snapshots(fs, node.state_directory->snapshots()));
+  auto engine = storage::RocksEngine::open(node.state_directory->current().path);
+  if (!engine.is_ok()) return engine.status();
+  auto machine = StateMachine::open(std::shared_ptr<storage::Engine>(std::move(*engine)), recovered->start.membership);
+  if (!machine.is_ok()) return machine.status();
+  node.machine = std::move(*machine);
+  RALLY_RETURN_IF_ERROR(reconcile(node, *recovered));
+  if (node.fresh) RALLY_RETURN_IF_ERROR(write_identity(fs, dir, node.identity));
+
+  node.restored = {recovered->hard_state, recovered->start, std::move(recovered->entries), node.machine->applied().index};
+  node.wal = std::move(recovered->wal);
+  return node;
+}
+
+}  // namespace rallypoint::server

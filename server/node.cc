@@ -1,0 +1,136 @@
+#include "server/node.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+
+#include "server/obs/logging.h"
+#include "server/state/command.pb.h"
+
+namespace rallypoint::server {
+namespace {
+
+/// Ticks are short so that a lost leader is replaced quickly; heartbeat and election are what the options say.
+constexpr Duration kTick = Duration::millis(10);
+
+uint64_t random_number() {
+  std::random_device device;
+  return static_cast<uint64_t>(device()) << 32 | device();
+}
+
+NodeSettings settings_from(const Options& options, const Identity& identity) {
+  NodeSettings settings;
+  settings.raft.id = identity.member;
+  settings.raft.directory = identity.directory;
+  settings.raft.heartbeat_ticks = std::max<Ticks>(1, options.heartbeat_interval_ms / 10);
+  settings.raft.election_ticks = std::max<Ticks>(settings.raft.heartbeat_ticks + 1, options.election_timeout_ms / 10);
+  settings.raft.disk_stall_ticks = 3 * settings.raft.election_ticks;
+  settings.seed = random_number();
+  settings.nonce = random_number() | 1;
+  settings.cluster_id = identity.cluster_id;
+  settings.tick = kTick;
+  settings.compact_entries = options.snapshot_count;
+  settings.keep_entries = std::max<uint64_t>(1, options.snapshot_count / 2);
+  settings.name = identity.name;
+  for (const Url& url : options.advertise_client_urls) settings.client_urls.push_back(url.to_string());
+  return settings;
+}
+
+std::string host_port(const Url& url) {
+  const bool v6 = url.host.find(':') != std::string::npos;
+  return (v6 ? "[" + url.host + "]" : url.host) + ":" + std::to_string(url.port);
+}
+
+std::vector<PeerAddress> peers_of(const raft::Membership& membership) {
+  pb::ClusterContext context;
+  context.ParseFromArray(membership.context.data(), static_cast<int>(membership.context.size()));
+  std::vector<PeerAddress> peers;
+  for (const auto& member : context.members()) {
+    if (raft::find_member(membership, NodeId(member.id())) == nullptr) continue;
+    PeerAddress peer{NodeId(member.id()), {}};
+    for (const std::string& text : member.peer_urls())
+      if (auto url = Url::parse(text); url.is_ok()) peer.endpoints.push_back(host_port(*url));
+    peers.push_back(std::move(peer));
+  }
+  return peers;
+}
+
+}  // namespace
+
+Node::Node(const Options& options, storage::FileSystem& file_system, Bootstrapped bootstrapped)
+    : options_(options), lock_(std::move(bootstrapped.lock)), cluster_id_(bootstrapped.identity.cluster_id) {
+  const Identity& identity = bootstrapped.identity;
+  first_membership_ = bootstrapped.machine->applied().membership;
+  if (first_membership_.context.empty()) first_membership_ = bootstrap_membership(options);
+
+  TransportOptions transport;
+  transport.cluster_id = identity.cluster_id;
+  transport.self = identity.member;
+  transport.directory = identity.directory;
+  for (const Url& url : options.listen_peer_urls) transport.listen.push_back(host_port(url));
+  transport_ = std::make_unique<Transport>(std::move(transport), *this);
+
+  const std::string snapshots = bootstrapped.state_directory->snapshots();
+  log_ = std::make_unique<LogLoop>(
+      file_system, std::move(bootstrapped.wal), std::move(*bootstrapped.state_directory),
+      LogLoop::Callbacks{[this](raft::WriteNumber n) { loop_->mailbox().post(raft::Persisted{n}); },
+                         [this](std::shared_ptr<storage::Engine> engine, raft::SnapshotMeta meta) {
+                           loop_->mailbox().post(SnapshotInstalled{std::move(engine), std::move(meta)});
+                         },
+                         fatal});
+  snapshotter_ = std::make_unique<Snapshotter>(
+      file_system, snapshots,
+      Snapshotter::Callbacks{[this](raft::SnapshotReady ready) { loop_->mailbox().post(std::move(ready)); },
+                             [this](raft::SnapshotBytes bytes) { loop_->mailbox().post(std::move(bytes)); },
+                             [this](const Status& status) { loop_->mailbox().post(SnapshotFailed{status}); }});
+  loop_ = std::make_unique<NodeLoop>(
+      settings_from(options, identity), std::move(bootstrapped.restored), std::move(bootstrapped.machine),
+      NodeLoop::Ports{log_.get(), snapshotter_.get(), transport_.get(), fatal,
+                      [this](const raft::Membership& membership) { transport_->set_peers(peers_of(membership)); }});
+}
+
+Node::~Node() { stop(); }
+
+Status Node::listen() {
+  Status status = transport_->listen();
+  if (!status.is_ok() && options_.is_single_node()) {
+    log_warning("the peer port can't be used; this node is alone, so it goes on", {{"error", status}});
+    return Status::ok();
+  }
+  return status;
+}
+
+void Node::start() {
+  log_->start();
+  snapshotter_->start();
+  transport_->set_peers(peers_of(first_membership_));
+  transport_->start();
+  thread_ = std::thread([this] { loop_->run(); });
+}
+
+void Node::stop() {
+  if (!thread_.joinable()) return;
+  loop_->mailbox().post(Shutdown{});
+  thread_.join();
+  transport_->stop();
+  log_->stop();
+  snapshotter_->stop();
+}
+
+void Node::submit(std::vector<Request>&& requests) { loop_->mailbox().post(std::move(requests)); }
+ClusterView Node::cluster_view() const { return loop_->view(); }
+
+void Node::on_messages(std::vector<raft::Message>&& messages) { loop_->mailbox().post(std::move(messages)); }
+void Node::on_app(NodeId from, uint8_t type, Bytes payload) { loop_->mailbox().post(PeerApp{from, type, std::move(payload)}); }
+void Node::on_peer_lost(NodeId peer) { loop_->mailbox().post(PeerLost{peer}); }
+void Node::on_peer_up(NodeId peer) { log_info("linked to a peer", {{"peer", peer.value()}}); }
+
+/// The one place where a node stops because a promise was broken: by the disk, or by ourselves.
+void Node::fatal(const Status& status) {
+  log_error("this node stops, so that it never serves doubtful data", {{"error", status}});
+  shutdown_logging();
+  ::_exit(1);
+}
+
+}  // namespace rallypoint::server

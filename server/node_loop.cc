@@ -1,0 +1,313 @@
+#include "server/node_loop.h"
+
+#include <chrono>
+
+#include "server/obs/logging.h"
+#include "server/state/command.pb.h"
+
+namespace rallypoint::server {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+constexpr uint8_t kForwardedCommands = 1;
+constexpr Duration kRegisterAgain = Duration::millis(500);
+constexpr Duration kViewPeriod = Duration::millis(50);
+/// How long a leader that was asked to stop waits for its successor: an exit has 100 ms in all.
+constexpr Duration kHandOver = Duration::millis(60);
+
+Instant monotonic_now() {
+  return {std::chrono::duration_cast<std::chrono::microseconds>(SteadyClock::now().time_since_epoch()).count()};
+}
+int64_t wall_now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+NodeLoop::NodeLoop(NodeSettings settings, raft::RestoredState restored, std::unique_ptr<StateMachine> machine, Ports ports)
+    : settings_(std::move(settings)),
+      ports_(std::move(ports)),
+      machine_(std::move(machine)),
+      core_(settings_.raft, settings_.seed, std::move(restored)),
+      requests_(settings_.raft.id, {}),
+      now_(monotonic_now()),
+      compacted_(core_.first_index().is_zero() ? Index() : core_.first_index() - 1),
+      start_unix_ns_(wall_now_ns()) {
+  clock_.advance(now_, false);
+  clock_.restart_from(machine_->cluster_time());
+  publish_view(true);
+}
+
+void NodeLoop::run() {
+  drain();
+  auto next_tick = SteadyClock::now();
+  while (!(shutting_down_ && (!is_leader() || shutdown_until_ < now_))) {
+    std::vector<NodeEvent> events = mailbox_.take_until(next_tick);
+    now_ = monotonic_now();
+    clock_.advance(now_, !soft_.leader.is_zero());
+    for (NodeEvent& event : events) handle(event);
+    if (const auto at = SteadyClock::now(); at >= next_tick) {
+      // After a pause the missed ticks are not made up for: nobody was heard meanwhile either.
+      next_tick = at + std::chrono::microseconds(settings_.tick.us);
+      tick(now_);
+    }
+    propose();
+    drain();
+    requests_.serve_reads(*machine_, clock(), position());
+    if (const uint64_t read = soft_.leader.is_zero() ? 0 : requests_.take_read(now_)) {
+      core_.step(raft::Read{read});
+      drain();
+      requests_.serve_reads(*machine_, clock(), position());
+      // A write whose lost compare would win by now has become a proposal.
+      propose();
+      drain();
+    }
+    requests_.flush();
+    publish_view(false);
+  }
+}
+
+v2::Clock NodeLoop::clock() const { return {clock_.now(), wall_now_ns()}; }
+
+void NodeLoop::handle(NodeEvent& event) {
+  if (auto* batch = std::get_if<std::vector<Request>>(&event)) {
+    requests_.take(std::move(*batch), *machine_, now_, clock(), position());
+  } else if (auto* messages = std::get_if<std::vector<raft::Message>>(&event)) {
+    for (raft::Message& message : *messages) {
+      if (std::holds_alternative<raft::AppendRequest>(message.body)) ++appends_received_;
+      core_.step(raft::MessageReceived{std::move(message)});
+    }
+  } else if (auto* app = std::get_if<PeerApp>(&event)) {
+    if (app->type != kForwardedCommands || !is_leader()) return;  // the origin tries again with the next leader
+    auto commands = decode_commands(app->payload);
+    if (!commands.is_ok()) return log_warning("dropped forwarded commands", {{"from", app->from.value()}, {"error", commands.status()}});
+    std::move(commands->begin(), commands->end(), std::back_inserter(forwarded_));
+  } else if (auto* lost = std::get_if<PeerLost>(&event)) {
+    log_info("a peer's process is gone", {{"peer", lost->peer.value()}, {"leader", lost->peer == soft_.leader}});
+    core_.step(raft::LeaderGone{lost->peer, soft_.term});
+  } else if (auto* persisted = std::get_if<raft::Persisted>(&event)) {
+    core_.step(*persisted);
+  } else if (auto* installed = std::get_if<SnapshotInstalled>(&event)) {
+    install(*installed);
+  } else if (auto* ready = std::get_if<raft::SnapshotReady>(&event)) {
+    core_.step(std::move(*ready));
+  } else if (auto* bytes = std::get_if<raft::SnapshotBytes>(&event)) {
+    core_.step(std::move(*bytes));
+  } else if (auto* failed = std::get_if<SnapshotFailed>(&event)) {
+    log_error("no snapshot could be made for a follower; free disk space if it is full", {{"error", failed->status}});
+  } else if (std::holds_alternative<Shutdown>(event)) {
+    shutting_down_ = true;
+    shutdown_until_ = now_ + kHandOver;
+    const bool alone = core_.membership().voters.size() <= 1;
+    if (is_leader() && !alone) core_.step(raft::TransferLeadership{NodeId()});
+    else shutdown_until_ = now_ - Duration::micros(1);
+  }
+  // Effects are carried out once for the whole batch; only a long batch is not kept waiting in memory.
+}
+
+void NodeLoop::drain() {
+  for (;;) {
+    raft::Output output = core_.take_output();
+    if (output.empty()) return;
+    carry_out(output);
+  }
+}
+
+void NodeLoop::carry_out(raft::Output& output) {
+  if (!output.writes.empty()) ports_.log->submit(std::move(output.writes));
+  if (!output.messages.empty() && ports_.transport != nullptr) {
+    for (const raft::Message& message : output.messages)
+      if (std::holds_alternative<raft::AppendRequest>(message.body)) ++appends_sent_;
+    ports_.transport->send(std::move(output.messages));
+  }
+  if (output.soft_state) soft_state_changed(*output.soft_state);
+  if (!output.committed.empty()) apply(output.committed);
+  for (const raft::ReadResult& read : output.reads) {
+    if (read.status.is_ok()) requests_.read_confirmed(read.id, read.index);
+    else requests_.read_failed(read.id);
+  }
+  for (const raft::TransferResult& result : output.transfer_results)
+    log_info("leadership transfer", {{"result", result.status}});
+  if (output.snapshot_wanted) ports_.snapshotter->make(machine_->engine(), machine_->applied());
+  for (const raft::SnapshotRead& read : output.snapshot_reads) ports_.snapshotter->read(read);
+}
+
+void NodeLoop::apply(std::vector<raft::Entry>& committed) {
+  Effects effects;
+  for (const raft::Entry& entry : committed) fail_if(machine_->apply(entry, effects));
+  fail_if(machine_->write_batch());
+  committed_entries_ += committed.size();
+  clock_.at_least(machine_->cluster_time());
+  core_.step(raft::Applied{machine_->applied().index});
+  if (requests_.incarnation() == 0) {
+    const uint64_t incarnation = machine_->sessions().incarnation_of(settings_.raft.id, settings_.nonce);
+    if (incarnation != 0) requests_.set_incarnation(incarnation);
+  }
+  if (is_leader() && machine_->applied().term == soft_.term) leading_since_ = soft_.term;
+  requests_.applied(effects, machine_->tree(), position());
+  if (effects.members_changed) {
+    ports_.peers_changed(machine_->applied().membership);
+    publish_view(true);
+  }
+}
+
+void NodeLoop::propose() {
+  if (soft_.leader.is_zero()) return;
+  if (requests_.incarnation() == 0 && registered_at_ + kRegisterAgain < now_) {
+    registered_at_ = now_;
+    pb::Command command;
+    command.set_node(settings_.raft.id.value());
+    auto* registration = command.mutable_register_node();
+    registration->set_nonce(settings_.nonce);
+    registration->set_name(settings_.name);
+    for (const std::string& url : settings_.client_urls) registration->add_client_urls(url);
+    Bytes encoded(command.SerializeAsString());
+    if (is_leader()) forwarded_.push_back(std::move(encoded));
+    else ports_.transport->send_app(soft_.leader, kForwardedCommands, encode_commands({encoded}));
+  }
+  std::vector<Bytes> commands = requests_.take_proposals(now_);
+  if (!is_leader()) {
+    forwarded_.clear();
+    if (!commands.empty()) ports_.transport->send_app(soft_.leader, kForwardedCommands, encode_commands(commands));
+    return;
+  }
+  std::move(forwarded_.begin(), forwarded_.end(), std::back_inserter(commands));
+  forwarded_.clear();
+  if (commands.empty()) return;
+  raft::Propose proposal;
+  std::vector<Bytes> part;
+  size_t bytes = 0;
+  const EntryTime time{clock_.now(), wall_now_ns()};
+  const auto close = [&] {
+    if (part.empty()) return;
+    proposal.batch.push_back({0, encode_entry(time, part)});
+    part.clear();
+    bytes = 0;
+  };
+  for (Bytes& command : commands) {
+    bytes += command.size();
+    part.push_back(std::move(command));
+    if (bytes >= kEntryBytesTarget) close();
+  }
+  close();
+  // A rejection (no longer leader, too much under way) needs no answer: what is outstanding is proposed again.
+  core_.step(std::move(proposal));
+}
+
+void NodeLoop::tick(Instant now) {
+  ++ticks_;
+  core_.tick();
+  if (ticks_ % 10 == 0) requests_.tick(now, position());
+  // Deadlines run only under a leader that has caught up with its own state.
+  if (is_leader() && leading_since_ == soft_.term && machine_->applied().index >= expiry_proposed_at_) {
+    if (auto deadline = machine_->tree().next_deadline(); deadline && *deadline <= clock_.now()) {
+      core_.step(raft::Propose{{{0, encode_entry({clock_.now(), wall_now_ns()}, {})}}});
+      expiry_proposed_at_ = core_.last_index();
+    }
+  }
+  if (ticks_ % 100 == 0) compact();
+}
+
+/// Cuts the log behind what the engine holds durably. The flush runs beside; what it reached is looked at a second later.
+void NodeLoop::compact() {
+  const Index applied = machine_->applied().index;
+  if (applied.value() < compacted_.value() + settings_.compact_entries + settings_.keep_entries) return;
+  if (!flush_started_) {
+    fail_if(machine_->engine()->start_flush());
+    flush_started_ = true;
+    return;
+  }
+  flush_started_ = false;
+  auto persisted = machine_->persisted_index();
+  if (!persisted.is_ok()) return ports_.fatal(persisted.status());
+  const uint64_t keep_from = applied.value() - settings_.keep_entries;
+  const Index to(std::min(persisted->value(), keep_from));
+  if (to <= compacted_) return;
+  core_.step(raft::Compact{to});
+  compacted_ = to;
+}
+
+void NodeLoop::install(SnapshotInstalled& installed) {
+  auto machine = StateMachine::open(std::move(installed.engine), installed.meta.membership);
+  if (!machine.is_ok()) return ports_.fatal(machine.status());
+  if ((*machine)->applied().index != installed.meta.index)
+    return ports_.fatal(Status::data_loss("the installed snapshot's state is at index " + std::to_string((*machine)->applied().index.value()) +
+                                          ", but it was sent as " + std::to_string(installed.meta.index.value())));
+  machine_ = std::move(*machine);
+  compacted_ = std::max(compacted_, installed.meta.index);
+  clock_.at_least(machine_->cluster_time());
+  requests_.state_replaced(*machine_, position());
+  ports_.peers_changed(machine_->applied().membership);
+}
+
+void NodeLoop::soft_state_changed(const raft::SoftState& state) {
+  const bool new_leader = state.leader != soft_.leader || state.term != soft_.term;
+  soft_ = state;
+  set_log_term(state.term.value());
+  if (state.role == raft::Role::kLeader || new_leader)
+    log_info("role", {{"role", raft::role_name(state.role)}, {"leader", state.leader.value()}});
+  if (new_leader && !state.leader.is_zero()) {
+    ++leader_changes_;
+    leader_start_unix_ns_ = wall_now_ns();
+    clock_.restart_from(machine_->cluster_time());
+    expiry_proposed_at_ = Index();
+    registered_at_ = Instant();
+    requests_.propose_again();
+    propose();
+  }
+  publish_view(true);
+}
+
+ClusterView NodeLoop::view() const {
+  std::lock_guard lock(view_mutex_);
+  return view_;
+}
+
+void NodeLoop::publish_view(bool at_once) {
+  if (!at_once && now_ - view_at_ < kViewPeriod) return;
+  view_at_ = now_;
+  ClusterView view;
+  view.cluster_id = settings_.cluster_id;
+  view.member_id = settings_.raft.id.value();
+  const raft::Membership& membership = core_.membership();
+  pb::ClusterContext context;
+  context.ParseFromArray(membership.context.data(), static_cast<int>(membership.context.size()));
+  for (const auto& info : context.members()) {
+    const NodeId id(info.id());
+    if (raft::find_member(membership, id) == nullptr) continue;
+    Member member{info.id(), info.name(), {info.peer_urls().begin(), info.peer_urls().end()}, {}, !raft::is_voter(membership, id)};
+    if (auto it = machine_->attributes().find(id); it != machine_->attributes().end()) member.client_urls = it->second.client_urls;
+    view.members.push_back(std::move(member));
+  }
+  std::sort(view.members.begin(), view.members.end(), [](const Member& a, const Member& b) { return a.id < b.id; });
+  view.leader_id = soft_.leader.value();
+  view.role = is_leader() ? ViewRole::kLeader
+              : soft_.role != raft::Role::kFollower ? ViewRole::kCandidate
+              : raft::is_voter(membership, settings_.raft.id) ? ViewRole::kFollower : ViewRole::kLearner;
+  view.raft_term = soft_.term.value();
+  view.commit_index = core_.commit().value();
+  view.applied_index = machine_->applied().index.value();
+  view.leader_changes = leader_changes_;
+  view.proposals_committed = core_.commit().value();
+  view.proposals_applied = committed_entries_;
+  view.proposals_pending = requests_.writes_waiting();
+  view.proposals_failed = requests_.failed();
+  view.append_requests_received = appends_received_;
+  view.append_requests_sent = appends_sent_;
+  view.start_unix_ns = start_unix_ns_;
+  view.leader_start_unix_ns = leader_start_unix_ns_;
+  if (ports_.log != nullptr) {
+    view.wal_syncs = ports_.log->stats().syncs;
+    view.wal_bytes_written = ports_.log->stats().bytes;
+    view.wal_sync_us_total = ports_.log->stats().sync_us;
+  }
+  if (is_leader())
+    for (const Member& member : view.members)
+      if (member.id != view.member_id) view.followers.push_back({.id = member.id});
+  view.v2 = machine_->tree().stats();
+  view.v2_watchers = requests_.watchers();
+  std::lock_guard lock(view_mutex_);
+  view_ = std::move(view);
+}
+
+}  // namespace rallypoint::server

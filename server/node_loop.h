@@ -1,0 +1,114 @@
+// NodeLoop: the one thread that owns raft::Core, the state machine and the requests of this node's clients. It takes
+// everything that waits in its mailbox at once, steps the core, carries its effects out, applies what is committed,
+// and hands replies back in one batch per net loop. It never touches a disk but for the engine's memtable, and never a
+// socket: the log loop, the snapshotter and the transport do, and answer into the mailbox.
+//
+// Core and state machine share the thread because on few cores a hand-over per batch costs more than it wins; they
+// meet only in drain(), so that they can be parted again.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <variant>
+#include <vector>
+
+#include "raft/core.h"
+#include "server/api/api.h"
+#include "server/cluster_clock.h"
+#include "server/log_loop.h"
+#include "server/mailbox.h"
+#include "server/requests.h"
+#include "server/snapshotter.h"
+#include "server/state/state_machine.h"
+#include "server/transport/transport.h"
+
+namespace rallypoint::server {
+
+struct PeerApp { NodeId from; uint8_t type; Bytes payload; };
+struct PeerLost { NodeId peer; };
+struct SnapshotInstalled { std::shared_ptr<storage::Engine> engine; raft::SnapshotMeta meta; };
+struct SnapshotFailed { Status status; };
+/// Hand leadership over if it is ours, then end the loop.
+struct Shutdown {};
+
+using NodeEvent = std::variant<std::vector<Request>, std::vector<raft::Message>, PeerApp, PeerLost, raft::Persisted, SnapshotInstalled,
+                               raft::SnapshotReady, raft::SnapshotBytes, SnapshotFailed, Shutdown>;
+
+struct NodeSettings {
+  raft::Config raft;
+  uint64_t seed = 0;                 ///< of the election jitter
+  uint64_t cluster_id = 0;
+  Duration tick = Duration::millis(10);
+  uint64_t compact_entries = 10000;  ///< the log is cut after so many entries (snapshot-count)
+  uint64_t keep_entries = 5000;      ///< entries kept behind the cut for followers that lag a little
+  uint64_t nonce = 0;                ///< random per process, for the registration
+  std::string name;
+  std::vector<std::string> client_urls;
+};
+
+class NodeLoop {
+ public:
+  /// Where effects go; all of them only post. `transport` is null on a node without peers.
+  struct Ports {
+    LogLoop* log = nullptr;
+    Snapshotter* snapshotter = nullptr;
+    Transport* transport = nullptr;
+    std::function<void(const Status&)> fatal;
+    std::function<void(const raft::Membership&)> peers_changed;
+  };
+  NodeLoop(NodeSettings settings, raft::RestoredState restored, std::unique_ptr<StateMachine> machine, Ports ports);
+
+  void run();  ///< until Shutdown has been carried out
+  [[nodiscard]] Mailbox<NodeEvent>& mailbox() { return mailbox_; }
+  /// A picture of a few milliseconds ago; from any thread.
+  [[nodiscard]] ClusterView view() const;
+
+ private:
+  void handle(NodeEvent& event);
+  void drain();                       ///< effects of the core, until there are none
+  void carry_out(raft::Output& output);
+  void apply(std::vector<raft::Entry>& committed);
+  void propose();                     ///< what clients and peers asked for, to the leader
+  void tick(Instant now);
+  void compact();
+  void install(SnapshotInstalled& installed);
+  void soft_state_changed(const raft::SoftState& state);
+  void publish_view(bool now);
+  [[nodiscard]] bool is_leader() const { return soft_.role == raft::Role::kLeader; }
+  [[nodiscard]] RaftPosition position() const { return {machine_->applied().index, soft_.term}; }
+  [[nodiscard]] v2::Clock clock() const;
+  void fail_if(const Status& status) {
+    if (!status.is_ok()) ports_.fatal(status);
+  }
+
+  NodeSettings settings_;
+  Ports ports_;
+  std::unique_ptr<StateMachine> machine_;
+  raft::Core core_;
+  raft::SoftState soft_;
+  Requests requests_;
+  ClusterClock clock_;
+  Mailbox<NodeEvent> mailbox_;
+  std::vector<Bytes> forwarded_;      ///< commands of other nodes, for this drain's entry
+  Instant now_;                       ///< monotonic, as of this turn of the loop
+  Instant registered_at_;             ///< when the registration was last proposed
+  Term leading_since_;                ///< term whose first entry this leader has applied; deadlines run only then
+  Index expiry_proposed_at_;          ///< last index when a time-only entry was proposed
+  Index compacted_;
+  bool flush_started_ = false;
+  bool shutting_down_ = false;
+  Instant shutdown_until_;
+  uint64_t ticks_ = 0;
+
+  mutable std::mutex view_mutex_;
+  ClusterView view_;
+  Instant view_at_;
+  uint64_t leader_changes_ = 0;
+  uint64_t committed_entries_ = 0;
+  int64_t start_unix_ns_ = 0;
+  int64_t leader_start_unix_ns_ = 0;
+  uint64_t appends_received_ = 0, appends_sent_ = 0;
+};
+
+}  // namespace rallypoint::server

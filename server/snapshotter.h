@@ -1,0 +1,46 @@
+// Snapshotter: the background loop. Dumps the state for followers that are behind the log, and reads pieces of the
+// dump, so that neither keeps the node loop waiting. One thread; jobs run in order.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "raft/core.h"
+#include "server/mailbox.h"
+#include "storage/engine/engine.h"
+#include "storage/fs/file_system.h"
+#include "storage/snapshot/snapshot_transfer.h"
+
+namespace rallypoint::server {
+
+class Snapshotter {
+ public:
+  struct Callbacks {
+    std::function<void(raft::SnapshotReady)> ready;
+    std::function<void(raft::SnapshotBytes)> bytes;
+    std::function<void(const Status&)> failed;  ///< a dump failed; the node goes on, the follower waits
+  };
+  Snapshotter(storage::FileSystem& file_system, std::string directory, Callbacks callbacks);
+  ~Snapshotter();
+  void start();
+  void stop();
+
+  /// Dumps the engine as it is now. `meta` is what it has applied. The engine lives until the dump is done.
+  void make(std::shared_ptr<storage::Engine> engine, const raft::SnapshotMeta& meta);
+  void read(const raft::SnapshotRead& request);
+
+ private:
+  void run();
+  void do_read(const raft::SnapshotRead& request);
+  storage::FileSystem& file_system_;
+  std::string directory_;
+  Callbacks callbacks_;
+  std::unique_ptr<storage::SnapshotReader> reader_;  ///< of the newest dump
+  Mailbox<std::function<void()>> jobs_;
+  bool stopping_ = false;  ///< set by a job, so on the thread itself
+  std::thread thread_;
+};
+
+}  // namespace rallypoint::server

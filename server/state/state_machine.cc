@@ -1,0 +1,141 @@
+#include "server/state/state_machine.h"
+
+#include <algorithm>
+
+#include "raft/base/crc32c.h"
+#include "server/state/command.pb.h"
+#include "server/state/rows.h"
+#include "server/state/v2_command.h"
+
+namespace rallypoint::server {
+namespace {
+constexpr uint64_t kStateVersion = 1;
+}
+
+Result<std::unique_ptr<StateMachine>> StateMachine::open(std::shared_ptr<storage::Engine> engine,
+                                                         const raft::Membership& bootstrap) {
+  std::unique_ptr<StateMachine> machine(new StateMachine(std::move(engine)));
+  RALLY_RETURN_IF_ERROR(machine->load(bootstrap));
+  return machine;
+}
+
+Status StateMachine::load(const raft::Membership& bootstrap) {
+  auto row = engine_->get(rows::kMeta);
+  if (!row.is_ok()) return row.status();
+  if (!row->has_value()) {
+    applied_ = {Term(), Index(), bootstrap};
+    return Status::ok();
+  }
+  pb::StateMeta meta;
+  if (!meta.ParseFromString(**row)) return Status::data_loss("the state's meta row is malformed");
+  if (meta.version() != kStateVersion)
+    return Status::failed_precondition("the state has format " + std::to_string(meta.version()) +
+                                       "; this build knows 1: use the release that wrote it");
+  auto membership = raft::decode_membership(Bytes::copy_of(meta.membership()));
+  if (!membership.is_ok()) return Status::data_loss("the state's membership is malformed: " + membership.status().message());
+  applied_ = {Term(meta.term()), Index(meta.index()), std::move(*membership)};
+  time_.cluster_time.us = meta.cluster_time_us();
+  RALLY_RETURN_IF_ERROR(tree_.load(*engine_));
+  RALLY_RETURN_IF_ERROR(sessions_.load(*engine_));
+  Status damage;
+  RALLY_RETURN_IF_ERROR(engine_->scan(rows::kMember, rows::end_of(rows::kMember), [&](auto key, auto value) {
+    pb::MemberAttributes member;
+    if (key.size() != rows::kMember.size() + 8 || !member.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+      damage = Status::data_loss("a member row of the state is malformed");
+      return false;
+    }
+    attributes_[NodeId(rows::number_of(key))] = {member.name(), {member.client_urls().begin(), member.client_urls().end()}};
+    return true;
+  }));
+  return damage;
+}
+
+Status StateMachine::apply(const raft::Entry& entry, Effects& effects) {
+  RALLY_CHECK(entry.index == applied_.index + 1, "entry", entry.index, "applied", applied_.index);
+  if (entry.kind == raft::EntryKind::kCommand) {
+    RALLY_RETURN_IF_ERROR(apply_commands(entry, effects));
+  } else if (entry.kind == raft::EntryKind::kMembership) {
+    auto membership = raft::decode_membership(entry.payload);
+    if (!membership.is_ok()) return Status::data_loss("membership entry is malformed: " + membership.status().message());
+    applied_.membership = std::move(*membership);
+    effects.members_changed = true;
+  }
+  applied_.index = entry.index;
+  applied_.term = entry.term;
+  dirty_ = true;
+  return Status::ok();
+}
+
+Status StateMachine::apply_commands(const raft::Entry& entry, Effects& effects) {
+  auto decoded = decode_entry(entry.payload);
+  if (!decoded.is_ok()) return decoded.status();
+  time_.cluster_time = std::max(time_.cluster_time, decoded->time.cluster_time);
+  time_.wall_unix_ns = decoded->time.wall_unix_ns;
+  const v2::Clock now{time_.cluster_time, time_.wall_unix_ns};
+  for (v2::EventPtr& event : tree_.expire(now)) effects.events.push_back(std::move(event));
+  for (std::string_view command : decoded->commands) apply_command(command, entry.index, now, effects);
+  return Status::ok();
+}
+
+void StateMachine::apply_command(std::string_view bytes, Index index, const v2::Clock& now, Effects& effects) {
+  // Whatever is wrong with a command is wrong with it on every node, so skipping it keeps them equal.
+  pb::Command command;
+  if (!command.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  const NodeId node(command.node());
+  if (command.body_case() == pb::Command::kRegisterNode) {
+    const pb::RegisterNode& registration = command.register_node();
+    sessions_.register_node(node, registration.nonce(), index);
+    attributes_[node] = {registration.name(), {registration.client_urls().begin(), registration.client_urls().end()}};
+    changed_attributes_.push_back(node);
+    effects.members_changed = true;
+    return;
+  }
+  if (sessions_.admit(node, command.incarnation(), command.sequence(), command.low_water()) != Sessions::Verdict::kApply) return;
+  if (command.body_case() != pb::Command::kV2Write) return;
+  auto request = from_proto(command.v2_write());
+  if (!request) return;
+  v2::Outcome outcome = tree_.apply(*request, now);
+  if (const auto* event = std::get_if<v2::EventPtr>(&outcome)) effects.events.push_back(*event);
+  effects.answers.push_back({node, command.incarnation(), command.sequence(), std::move(outcome)});
+}
+
+Status StateMachine::write_batch() {
+  if (!dirty_) return Status::ok();
+  storage::WriteBatch batch;
+  tree_.collect_changes(batch);
+  sessions_.collect_changes(batch);
+  for (NodeId node : changed_attributes_) {
+    const MemberAttributes& attributes = attributes_[node];
+    pb::MemberAttributes row;
+    row.set_name(attributes.name);
+    for (const std::string& url : attributes.client_urls) row.add_client_urls(url);
+    batch.put(rows::numbered(rows::kMember, node.value()), row.SerializeAsString());
+  }
+  changed_attributes_.clear();
+  pb::StateMeta meta;
+  meta.set_version(kStateVersion);
+  meta.set_index(applied_.index.value());
+  meta.set_term(applied_.term.value());
+  meta.set_membership(raft::encode_membership(applied_.membership).to_string());
+  meta.set_cluster_time_us(time_.cluster_time.us);
+  batch.put(std::string(rows::kMeta), meta.SerializeAsString());
+  dirty_ = false;
+  return engine_->write(batch);
+}
+
+Result<Index> StateMachine::persisted_index() const {
+  auto row = engine_->get_persisted(rows::kMeta);
+  if (!row.is_ok()) return row.status();
+  if (!row->has_value()) return Index();
+  pb::StateMeta meta;
+  if (!meta.ParseFromString(**row)) return Status::data_loss("the state's meta row is malformed");
+  return Index(meta.index());
+}
+
+uint64_t StateMachine::digest() const {
+  uint64_t sum = tree_.digest() * 31 + sessions_.digest();
+  for (const auto& [node, attributes] : attributes_) sum = sum * 1000003 + node.value() + crc32c(0, attributes.name);
+  return sum;
+}
+
+}  // namespace rallypoint::server

@@ -1,0 +1,82 @@
+// StateMachine: one committed entry -> state. The only place where replicated state changes: the v2 tree, the
+// members' attributes, the sessions (exactly once), the applied membership and cluster time.
+//
+// Owned by the node loop; single-threaded. No clock, no randomness, no threads: the same log gives the same state and
+// the same digest on every node. Everything that a batch of entries changed goes into the engine in one write, applied
+// index included, so that data and index can never part (etcd#13766). It never fails for reasons that differ between
+// nodes: a bad command is an answer, a malformed entry or a broken engine is a Status that stops the node.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "raft/membership.h"
+#include "raft/types.h"
+#include "server/state/entry.h"
+#include "server/state/sessions.h"
+#include "storage/engine/engine.h"
+#include "storage/v2/v2_tree.h"
+
+namespace rallypoint::server {
+
+struct MemberAttributes {
+  std::string name;
+  std::vector<std::string> client_urls;
+};
+
+/// What applying did that somebody outside of the state may wait for.
+struct Effects {
+  struct Answer {
+    NodeId node;
+    uint64_t incarnation = 0;
+    uint64_t sequence = 0;
+    v2::Outcome outcome;
+  };
+  std::vector<Answer> answers;          ///< of commands applied (not of duplicates), in order
+  std::vector<v2::EventPtr> events;     ///< for watchers, in order
+  bool members_changed = false;         ///< membership or a member's attributes
+};
+
+class StateMachine {
+ public:
+  /// Loads the state that the engine holds; an empty engine gives the initial state with `bootstrap`.
+  static Result<std::unique_ptr<StateMachine>> open(std::shared_ptr<storage::Engine> engine, const raft::Membership& bootstrap);
+
+  /// Applies an entry in memory; its index must follow the last one. Commit it with write_batch().
+  Status apply(const raft::Entry& entry, Effects& effects);
+  /// Puts everything applied since the last call into the engine, atomically.
+  Status write_batch();
+
+  // Reads. All of them show the state as applied, written or not.
+  [[nodiscard]] v2::Tree& tree() { return tree_; }
+  [[nodiscard]] const Sessions& sessions() const { return sessions_; }
+  [[nodiscard]] const std::map<NodeId, MemberAttributes>& attributes() const { return attributes_; }
+  /// Applied index, its term, and the membership in force there: what a snapshot of the engine stands for.
+  [[nodiscard]] const raft::SnapshotMeta& applied() const { return applied_; }
+  [[nodiscard]] Instant cluster_time() const { return time_.cluster_time; }
+  [[nodiscard]] const std::shared_ptr<storage::Engine>& engine() const { return engine_; }
+  /// The applied index that a crash right now would leave.
+  [[nodiscard]] Result<Index> persisted_index() const;
+  [[nodiscard]] uint64_t digest() const;
+
+ private:
+  StateMachine(std::shared_ptr<storage::Engine> engine) : engine_(std::move(engine)) {}
+  Status load(const raft::Membership& bootstrap);
+  Status apply_commands(const raft::Entry& entry, Effects& effects);
+  void apply_command(std::string_view bytes, Index index, const v2::Clock& now, Effects& effects);
+
+  std::shared_ptr<storage::Engine> engine_;
+  v2::Tree tree_;
+  Sessions sessions_;
+  std::map<NodeId, MemberAttributes> attributes_;
+  std::vector<NodeId> changed_attributes_;
+  raft::SnapshotMeta applied_;
+  EntryTime time_;
+  bool dirty_ = false;
+};
+
+}  // namespace rallypoint::server
