@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "server/obs/logging.h"
+#include "server/rpc/early_listen.h"
 
 namespace rallypoint::server {
 
@@ -43,6 +44,10 @@ Result<std::vector<tcp::endpoint>> resolve(asio::io_context& context, const Url&
 
 error_code listen_on(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
   error_code error;
+  if (const int early = take_early_listener(endpoint.data()); early >= 0) {
+    acceptor.assign(endpoint.protocol(), early, error);
+    return error;
+  }
   acceptor.open(endpoint.protocol(), error);
   if (error) return error;
   acceptor.set_option(asio::socket_base::reuse_address(true), error);
