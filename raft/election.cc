@@ -21,15 +21,17 @@ bool is_first_election(const CoreState& state) {
   return find_in(membership.voters, state.config.id) != nullptr && !is_joint(membership);
 }
 
-/// A voter of the membership before the one in its log, which is not known to be committed, must still
-/// campaign (thesis 4.2.2): it may hold the only log that is new enough to win. Its own vote does not count,
-/// and it steps down once that membership is committed.
+/// A voter of a membership before the one in its log, which is not known to be committed, must still campaign
+/// (thesis 4.2.2): it may hold the only log that is new enough to win. Its own vote does not count, and it steps
+/// down once that membership is committed. After a restart little is known to be committed, so any membership that
+/// may still be in force will do.
 bool is_needed_once_more(const CoreState& state) {
   const Index commit = state.log.commit();
   if (state.memberships.current_index() <= commit) return false;
-  const Membership& before = state.memberships.at(commit);
-  const Member* self = is_voter(before, state.config.id) ? find_member(before, state.config.id) : nullptr;
-  return self != nullptr && CoreState::counts(*self, state.config.directory);
+  return state.memberships.any_since(commit, [&](const Membership& membership) {
+    const Member* self = is_voter(membership, state.config.id) ? find_member(membership, state.config.id) : nullptr;
+    return self != nullptr && CoreState::counts(*self, state.config.directory);
+  });
 }
 
 bool may_campaign(const CoreState& state) {

@@ -45,6 +45,16 @@ class MembershipHistory {
   /// What is in force at `index`; requires that it is not before the log's start.
   [[nodiscard]] const Membership& at(Index index) const;
 
+  /// Whether the membership in force at `index`, or any later one, is such that `is_such(membership)`.
+  template <class Predicate>
+  [[nodiscard]] bool any_since(Index index, const Predicate& is_such) const {
+    for (auto it = items_.rbegin(); it != items_.rend(); ++it) {
+      if (is_such(it->membership)) return true;
+      if (it->index <= index) break;
+    }
+    return false;
+  }
+
   void append(Index index, Membership membership);
   /// The log was cut: entries from `from` on are gone. True if that changed current().
   bool truncate_from(Index from);

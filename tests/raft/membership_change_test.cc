@@ -236,6 +236,43 @@ TEST_F(MembershipChange, LeavingVoterCampaignsIfItsLogIsNeeded) {
   EXPECT_TRUE(cluster.node(3).leads());
 }
 
+// Found by the simulation (a disk wiped in a cluster of four whose leader had just removed itself): after a restart
+// the commit index is forgotten, so the membership before the newest is not that of the commit index, where nothing
+// was bound yet.
+TEST_F(MembershipChange, LeavingVoterCampaignsThoughItForgotWhatIsCommitted) {
+  Cluster four({1, 2, 3, 4});
+  four.start_all();
+  ASSERT_EQ(four.elect()->id, NodeId(1));
+  four.lose = [](const Message& message) {
+    const auto* append = std::get_if<AppendRequest>(&message.body);
+    return append != nullptr && !append->entries.empty() && message.to != NodeId(3);
+  };
+  four.step(1, ChangeMembership{1, {{Kind::kRemove, NodeId(1)}}});
+  four.settle();
+  ASSERT_FALSE(is_voter(four.node(1).core->membership(), NodeId(1)));
+  four.lose = nullptr;
+  four.crash(3);  // for good: only 1 is left of those who hold the entry
+  four.crash(1);
+  four.node(1).disk.hard_state.commit = four.node(1).disk.applied = Index();  // back to the last flush
+  four.node(1).disk.commands.clear();
+  four.start(1);
+  four.tick_all(150);
+  ASSERT_NE(four.leader(), nullptr);
+  EXPECT_TRUE(is_voter(four.leader()->core->membership(), four.leader()->id));
+}
+
+// Found by the simulation: a disk was wiped twice in a row, and a message from the one between arrived last. The
+// leader bound the dead disk; the living one, by its own log still bound, was no longer heard nor told.
+TEST_F(MembershipChange, LateWordFromADeadDiskKeepsNobodyOut) {
+  const DirectoryId dead(0xdead);
+  cluster.step(1, MessageReceived{{NodeId(3), NodeId(1), cluster.node(1).core->soft_state().term, dead,
+                                   HeartbeatReply{0, Index(), true}}});
+  cluster.tick_all(60);
+  const Member* member = find_in(cluster.node(1).core->membership().voters, NodeId(3));
+  ASSERT_NE(member, nullptr) << "it votes again";
+  EXPECT_EQ(member->directory, cluster.node(3).disk.directory);
+}
+
 TEST_F(MembershipChange, IsRefusedIfItsMajorityDoesNotAnswer) {
   cluster.crash(3);
   cluster.tick_all(25);
