@@ -107,12 +107,8 @@ void Disk::release(Index index) {
 void Disk::crash() {
   std::optional<EngineState> ignored;
   if (real_) {
-    // What stays is for the real log to show: any state between the last sync and the last write under way.
-    allowed_.assign(1, durable_);
-    for (size_t i = 0; i < syncing_; ++i) {
-      allowed_.push_back(allowed_.back());
-      take(allowed_.back(), pending_[i]);
-    }
+    // What stays is for the real log to show.
+    torn_.assign(pending_.begin(), pending_.begin() + static_cast<ptrdiff_t>(syncing_));
     real_->crash();
   } else if (!pending_.empty()) {
     size_t parts = 0;
@@ -140,13 +136,30 @@ void Disk::finish_install() {
   if (real_) real_->restart_at(flushed_.at);
 }
 
+void Disk::accept_recovered(LogModel found) {
+  LogModel model = durable_;
+  bool same = found.says_the_same_as(model);
+  const auto next = [&](const auto& take_part) {
+    if (same) return;
+    take_part();
+    same = found.says_the_same_as(model);
+    if (same) coverage_.add(Counter::kTornWrites);
+  };
+  for (const raft::Write& write : torn_) {
+    if (write.hard_state) next([&] { model.hard_state = *write.hard_state; });
+    for (const raft::Entry& entry : write.entries) next([&] { model.append(entry); });
+    if (write.compact_to) next([&] { model.compact(*write.compact_to); });
+  }
+  SIM_REQUIRE(same, property::kRecovery, "node", owner_, "writes under way", torn_.size(), "found start",
+              found.start().index, "last", found.last_index(), "term", found.hard_state.term, "synced last",
+              durable_.last_index(), "synced term", durable_.hard_state.term);
+  torn_.clear();
+  durable_ = std::move(model);
+}
+
 raft::RestoredState Disk::recover() {
   if (real_) {
-    if (allowed_.empty()) allowed_.assign(1, durable_);
-    const size_t found = real_->recover(allowed_);
-    if (found > 0) coverage_.add(Counter::kTornWrites);
-    durable_ = std::move(allowed_[found]);
-    allowed_.clear();
+    accept_recovered(real_->recover());
     coverage_.add(Counter::kRealLogRecoveries);
   }
   finish_install();

@@ -63,6 +63,8 @@ class Disk {
   /// Takes up to `parts` parts of `write` into the durable state; gives how many there were.
   size_t make_durable(const raft::Write& write, size_t parts, std::optional<EngineState>& installed);
   void finish_install();
+  /// `found` by the real log after a crash must be the durable state and a prefix of what was being synced.
+  void accept_recovered(LogModel found);
 
   DirectoryId id_;
   NodeId owner_;
@@ -77,7 +79,7 @@ class Disk {
   std::deque<raft::Write> pending_;
   size_t syncing_ = 0;
   std::unique_ptr<RealLog> real_;
-  std::vector<LogModel> allowed_;  ///< after a crash: what the real log may hold
+  std::deque<raft::Write> torn_;  ///< with a real log, after a crash: the writes that were being synced
   bool dead_ = false;
 };
 

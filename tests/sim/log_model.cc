@@ -63,6 +63,11 @@ bool LogModel::holds(raft::EntryId id) const {
   return term.has_value() && *term == id.term;
 }
 
+bool LogModel::says_the_same_as(const LogModel& other) const {
+  return hard_state == other.hard_state && last_index() == other.last_index() && start_.index == other.start_.index &&
+         (start_.index.is_zero() || start_ == other.start_) && entries_ == other.entries_;
+}
+
 void LogModel::append(const raft::Entry& entry) {
   SIM_REQUIRE(entry.index > start_.index && entry.index <= last_index() + 1, property::kDiskContract, "index",
               entry.index, "start", start_.index, "last", last_index());

@@ -46,6 +46,9 @@ class LogModel {
   /// Those of entries, oldest first.
   [[nodiscard]] const std::vector<std::pair<Index, raft::Membership>>& memberships() const { return memberships_; }
 
+  /// Equal in all that counts; the membership before the first entry is the operator's word and not in the log.
+  [[nodiscard]] bool says_the_same_as(const LogModel& other) const;
+
   /// Appends; an entry at or below the last index cuts the log there first. A Violation if it leaves a gap.
   void append(const raft::Entry& entry);
   /// Drops entries up to `meta`, which must lie inside.

@@ -216,13 +216,21 @@ bool Oracle::survives(const raft::Membership& next, NodeId extra) const {
 }
 
 bool Oracle::survives_loss_of(NodeId extra) const {
-  if (!survives(membership(), extra)) return false;
+  // A member on its way back becomes a voter at any moment, without being asked.
+  const auto keeps_quorum = [&](raft::Membership now) {
+    if (!survives(now, extra)) return false;
+    for (const raft::Member& learner : now.learners) {
+      if (std::ranges::count(now.returning, learner.id)) now.voters.push_back(learner);
+    }
+    return survives(now, extra);
+  };
+  if (!keeps_quorum(membership())) return false;
   const Index latest = memberships_.rbegin()->first;
   for (const auto& [id, disk] : directories_) {
     if (disk->dead()) continue;
     for (const LogModel* log : {&disk->issued(), &disk->durable()}) {
       for (const auto& [index, next] : log->memberships()) {
-        if (index > latest && !survives(next, extra)) return false;
+        if (index > latest && !keeps_quorum(next)) return false;
       }
     }
   }

@@ -1,6 +1,5 @@
 #include "tests/sim/real_log.h"
 
-#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -53,22 +52,12 @@ void RealLog::crash() {
   else files_.kill_process();
 }
 
-size_t RealLog::recover(const std::vector<LogModel>& allowed) {
+LogModel RealLog::recover() {
   if (wal_) crash();
   auto opened = storage::Wal::open(files_, kDirectory, id_, options_);
   SIM_REQUIRE(opened.is_ok(), property::kRecovery, "open", opened.status());
   wal_ = std::move(opened->wal);
-  // From the newest on: writes that change nothing in the log leave equal states, and the newest of them is meant.
-  for (size_t i = allowed.size(); i-- > 0;) {
-    const LogModel& model = allowed[i];
-    const raft::SnapshotMeta& start = model.start();
-    if (!(opened->hard_state == model.hard_state) || opened->start.index != start.index) continue;
-    if (!start.index.is_zero() && !(opened->start == start)) continue;
-    if (std::ranges::equal(opened->entries, model.entries())) return i;
-  }
-  detail::violate(property::kRecovery, "allowed", allowed.size(), "found start", opened->start.index, "last",
-                  opened->start.index + opened->entries.size(), "term", opened->hard_state.term, "synced last",
-                  allowed.front().last_index(), "synced term", allowed.front().hard_state.term);
+  return {opened->hard_state, std::move(opened->start), opened->entries};
 }
 
 }  // namespace rallypoint::sim

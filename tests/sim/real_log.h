@@ -1,9 +1,8 @@
 // RealLog: a storage::Wal on a lossy file system beside the model of a directory's log. It takes the same writes; what
-// it recovers after a crash must be one of the states that the model allows.
+// it recovers after a crash is for Disk to compare with what the model allows.
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "raft/base/random.h"
 #include "storage/fs/memory_file_system.h"
@@ -22,9 +21,8 @@ class RealLog {
   void release(Index index);
   /// Power is lost; handles are dead until recover().
   void crash();
-  /// Opens the log and finds which of `allowed` (states after 0, 1, 2 ... of the writes under way) it holds; gives the
-  /// position. A Violation if none.
-  size_t recover(const std::vector<LogModel>& allowed);
+  /// Opens the log and tells what it holds. An empty log has an empty start.
+  LogModel recover();
 
  private:
   DirectoryId id_;
