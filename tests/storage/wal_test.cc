@@ -144,6 +144,24 @@ TEST_F(WalTest, ReleaseTrustsNoStartThatIsNotDurable) {
   EXPECT_LT(segments().size(), before);
 }
 
+TEST_F(WalTest, ReleaseKeepsTheEndOfTheLogUntilTheNextSegmentHasADurableByte) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    files_ = MemoryFileSystem();
+    model_ = LogModel();
+    auto log = create();
+    put(*log.wal, {entries_write(1, 1, 5), raft::Write{.compact_to = start_meta(1, 5)}});
+    const size_t segments_before = log.wal->segment_count();
+    ASSERT_TRUE(
+        append(*log.wal, {raft::Write{.entries = {make_entry(1, 6, std::string(2000, 'n'))}}}).is_ok());
+    ASSERT_GT(log.wal->segment_count(), segments_before);
+    ASSERT_TRUE(log.wal->release(Index(5)).is_ok());
+    files_.crash(seed);
+    auto opened = open();
+    ASSERT_TRUE(opened.is_ok()) << opened.status() << " seed " << seed;
+    EXPECT_EQ(opened->start, start_meta(1, 5));
+  }
+}
+
 TEST_F(WalTest, OverwrittenEntriesInReleasedSegmentsDoNotHinderRecovery) {
   auto log = create();
   for (uint64_t i = 1; i <= 60; i += 10) put(*log.wal, {entries_write(1, i, 10, std::string(100, 'a'))});
@@ -300,6 +318,7 @@ TEST_F(WalTest, MarkIsWrittenOnceAndTellsLaterDamageFromATornTail) {
   auto opened = open();
   ASSERT_TRUE(opened.is_ok()) << "nothing says that this was ever durable";
   EXPECT_TRUE(opened->torn_tail_repaired);
+  EXPECT_FALSE(reopen().torn_tail_repaired) << "nothing of the torn tail is left behind the end";
 
   damaged = marked;
   damaged[in_last_entry] ^= 1;
