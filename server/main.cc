@@ -9,6 +9,7 @@
 #include "server/node.h"
 #include "server/obs/logging.h"
 #include "server/options.h"
+#include "server/rpc/early_listen.h"
 #include "server/rpc/http_server.h"
 #include "storage/fs/posix_file_system.h"
 
@@ -64,6 +65,7 @@ int main(int argc, char** argv) {
   if (Status status = node.listen(); !status.is_ok()) return fail(status);
   HttpServer http(options, node);
   if (Status status = http.listen(); !status.is_ok()) return fail(status);
+  close_early_listeners();
   node.start();
   http.start();
   log_info("ready to serve client requests", {{"urls", joined(options.listen_client_urls)}, {"peer_urls", joined(options.listen_peer_urls)}});

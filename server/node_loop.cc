@@ -277,8 +277,10 @@ void NodeLoop::publish_view(bool at_once) {
     if (raft::find_member(membership, id) == nullptr) continue;
     Member member{info.id(), info.name(), {info.peer_urls().begin(), info.peer_urls().end()}, {}, !raft::is_voter(membership, id)};
     if (auto it = machine_->attributes().find(id); it != machine_->attributes().end()) member.client_urls = it->second.client_urls;
+    else if (id == settings_.raft.id) member.client_urls = settings_.client_urls;  // what it is about to register
     view.members.push_back(std::move(member));
   }
+  if (requests_.incarnation() == 0) view.unhealthy_reason = "not registered with a leader yet";
   std::sort(view.members.begin(), view.members.end(), [](const Member& a, const Member& b) { return a.id < b.id; });
   view.leader_id = soft_.leader.value();
   view.role = is_leader() ? ViewRole::kLeader

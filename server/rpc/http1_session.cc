@@ -60,7 +60,10 @@ void Http1Session::on_read(error_code error, size_t bytes) {
   }
   if (error) return close();
   loop_.counters().bytes_received.fetch_add(bytes, std::memory_order_relaxed);
-  if (lingering_) return read();
+  if (lingering_) {
+    lingered_bytes_ += bytes;
+    return lingered_bytes_ > loop_.limits().linger_bytes_max ? close() : read();
+  }
   input_.commit(bytes);
   resume();
 }

@@ -70,6 +70,7 @@ class Http1Session final : public Connection, public Responder {
   std::optional<Http1Parser> parser_;  // of the request that is received or served
 
   std::string output_;
+  size_t lingered_bytes_ = 0;  // read and thrown away since the refusal
   size_t written_ = 0;  // bytes of output_ that the socket has taken
 
   const Handler* handler_ = nullptr;  // awaits replies

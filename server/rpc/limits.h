@@ -32,6 +32,9 @@ struct HttpLimits {
   Millis write_timeout{60'000};
   /// After the last answer, for the client's half of the close.
   Millis linger_timeout{2'000};
+  /// After a refusal so much is still read, so that a client that is sending sees the answer; then the connection is
+  /// cut, whoever goes on. Bytes.
+  size_t linger_bytes_max = 8 << 20;
   /// How often the above are looked at; they are this exact.
   Millis tick{500};
 };

@@ -2,8 +2,15 @@
 import http.client
 import json
 
+import pytest
+
 from cluster import Answer, wait_for
 from load import KeyWriter, write_until_done
+
+
+# The core changes members (tests/raft, tests/sim); POST, PUT and DELETE on /v2/members are answered 501 until a new
+# member can learn its cluster from a peer.
+pytestmark = pytest.mark.skip(reason="members can't be changed at run time yet")
 
 
 def members_call(node, method, path="", body=None, timeout=15.0):
