@@ -106,8 +106,7 @@ class MemoryFile final : public File {
   uint64_t life_;
 };
 
-// ---- operations
-// ---------------------------------------------------------------------------------------------
+// ---- operations -------------------------------------------------------------------------------------------
 
 MemoryFileSystem::Verdict MemoryFileSystem::count(Status& status) {
   if (halted_) {
@@ -244,8 +243,7 @@ Status MemoryFileSystem::sync_directory(const std::string& path) {
   return Status::ok();
 }
 
-// ---- faults
-// -------------------------------------------------------------------------------------------------
+// ---- faults -----------------------------------------------------------------------------------------------
 
 // Each sector keeps the state after some prefix of the changes that touched it, chosen by itself.
 void MemoryFileSystem::lose(Node& node, Random& random) const {

@@ -82,8 +82,7 @@ void encode_frame_head(const FrameHead& head, uint32_t salt, char* out);
 /// The head at the front of `bytes` if magic, checksum and offset are right.
 std::optional<FrameHead> decode_frame_head(std::string_view bytes, uint32_t salt, uint64_t offset);
 
-// ---- records
-// ------------------------------------------------------------------------------------------------
+// ---- records ----------------------------------------------------------------------------------------------
 
 /// First record of each segment: who owns it, what came before it, and all state that earlier segments hold.
 struct SegmentRecord {

@@ -72,8 +72,7 @@ std::optional<uint64_t> parse_segment_name(std::string_view name) {
   return number;
 }
 
-// ---- SegmentPreparer
-// ----------------------------------------------------------------------------------------
+// ---- SegmentPreparer --------------------------------------------------------------------------------------
 
 SegmentPreparer::SegmentPreparer(FileSystem& file_system, std::string directory, uint64_t number,
                                  uint64_t bytes)
@@ -123,8 +122,7 @@ Status SegmentPreparer::finish(uint64_t bytes_min) {
   return Status::ok();
 }
 
-// ---- SegmentWriter
-// ------------------------------------------------------------------------------------------
+// ---- SegmentWriter ----------------------------------------------------------------------------------------
 
 SegmentWriter::SegmentWriter(std::unique_ptr<File> file, DirectoryId id, uint64_t number, uint64_t bytes)
     : SegmentWriter(std::move(file), id, number, bytes, 0, 0) {}
@@ -170,8 +168,7 @@ Status SegmentWriter::sync() {
   return Status::ok();
 }
 
-// ---- scan_segment
-// -------------------------------------------------------------------------------------------
+// ---- scan_segment -----------------------------------------------------------------------------------------
 
 namespace {
 

@@ -35,8 +35,7 @@ Status Wal::fail(Status status) {
   return failure_;
 }
 
-// ---- appending
-// ----------------------------------------------------------------------------------------------
+// ---- appending --------------------------------------------------------------------------------------------
 
 // Tried on a copy first, so that a refused call has written nothing.
 Status Wal::check(std::span<const raft::Write> writes) const {
@@ -180,8 +179,7 @@ Status Wal::restart_at(const raft::SnapshotMeta& meta) {
   return status.is_ok() ? sync() : fail(std::move(status));
 }
 
-// ---- idle work
-// ----------------------------------------------------------------------------------------------
+// ---- idle work --------------------------------------------------------------------------------------------
 
 Status Wal::release(Index index) {
   RALLY_RETURN_IF_ERROR(failure_);

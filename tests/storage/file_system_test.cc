@@ -125,8 +125,7 @@ TEST(PosixFileSystem, FullDiskIsResourceExhaustedWithThePath) {
   EXPECT_THAT(status.message(), HasSubstr("free space"));
 }
 
-// ---- the liar
-// -----------------------------------------------------------------------------------------------
+// ---- the liar ---------------------------------------------------------------------------------------------
 
 class Liar : public ::testing::Test {
  protected:

@@ -152,8 +152,7 @@ TEST(SnapshotFile, OldOnesAreRemovedNewestStay) {
               ElementsAre(snapshot_path("s", Index(300), Term(1)), snapshot_path("s", Index(40), Term(1))));
 }
 
-// ---- transfer
-// -----------------------------------------------------------------------------------------------
+// ---- transfer ---------------------------------------------------------------------------------------------
 
 class SnapshotTransfer : public ::testing::Test {
  protected:
@@ -211,8 +210,34 @@ TEST_F(SnapshotTransfer, DamagedOrForeignContentIsNeverInstalled) {
   EXPECT_TRUE(list_snapshots(files_, "other")->empty());
 }
 
-// ---- installing
-// ---------------------------------------------------------------------------------------------
+TEST_F(SnapshotTransfer, PowerCutAtAnyStepLeavesAWholeReceivedFileOrNone) {
+  const std::string whole = files_.contents(path_);
+  const auto receive = [&](MemoryFileSystem& files) {
+    auto receiver = SnapshotReceiver::begin(files, "r", kPoint);
+    if (!receiver.is_ok()) return false;
+    for (size_t at = 0; at < whole.size(); at += 20'000) {
+      if (!(*receiver)->append(at, std::string_view(whole).substr(at, 20'000)).is_ok()) return false;
+    }
+    return (*receiver)->finish().is_ok();
+  };
+  bool finished = false;
+  for (uint64_t step = 1; !finished; ++step) {
+    for (uint64_t seed = 0; seed < 12; ++seed) {
+      MemoryFileSystem files;
+      files.halt_at(step);
+      finished = receive(files);
+      files.crash(step * 100 + seed);
+      const auto paths = list_snapshots(files, "r");
+      ASSERT_TRUE(paths.is_ok());
+      if (finished) {
+        ASSERT_EQ(paths->size(), 1u) << "what finish() reported stays";
+      }
+      for (const auto& path : *paths) ASSERT_TRUE(verify_snapshot(files, path).is_ok()) << step << '/' << seed;
+    }
+  }
+}
+
+// ---- installing -------------------------------------------------------------------------------------------
 
 TEST(StateDirectory, BeginsEmptyAndIsFoundAgain) {
   MemoryFileSystem files;

@@ -178,8 +178,7 @@ TEST_P(WalCrash, AnyFailedOperationStopsTheLogOrIsHarmless) {
 
 INSTANTIATE_TEST_SUITE_P(Sectors, WalCrash, ::testing::Values(512, 4096));
 
-// ---- damage
-// -------------------------------------------------------------------------------------------------
+// ---- damage -----------------------------------------------------------------------------------------------
 
 /// A log over three segments; the states after each append are what a cut tail may leave.
 struct DamagedLog {
