@@ -137,8 +137,9 @@ void note_directory(CoreState& state, NodeId id, DirectoryId directory, bool unb
   auto& strangers = state.leading->strangers;
   auto it =
       std::find_if(strangers.begin(), strangers.end(), [&](const auto& known) { return known.id == id; });
-  // A disk that thinks itself bound may speak from before the present membership. But if the one that is bound has
-  // fallen silent, the word that it is bound came too late: it is dead, and this one is to be taken back.
+  // A disk that thinks itself bound may speak from before the present membership. But if the one that is
+  // bound has fallen silent, the word that it is bound came too late: it is dead, and this one is to be taken
+  // back.
   if (!unbound) {
     const Progress* bound = state.find_follower(id);
     if (bound == nullptr || bound->is_alive()) return;

@@ -236,9 +236,9 @@ TEST_F(MembershipChange, LeavingVoterCampaignsIfItsLogIsNeeded) {
   EXPECT_TRUE(cluster.node(3).leads());
 }
 
-// Found by the simulation (a disk wiped in a cluster of four whose leader had just removed itself): after a restart
-// the commit index is forgotten, so the membership before the newest is not that of the commit index, where nothing
-// was bound yet.
+// Found by the simulation (a disk wiped in a cluster of four whose leader had just removed itself): after a
+// restart the commit index is forgotten, so the membership before the newest is not that of the commit index,
+// where nothing was bound yet.
 TEST_F(MembershipChange, LeavingVoterCampaignsThoughItForgotWhatIsCommitted) {
   Cluster four({1, 2, 3, 4});
   four.start_all();
@@ -261,8 +261,8 @@ TEST_F(MembershipChange, LeavingVoterCampaignsThoughItForgotWhatIsCommitted) {
   EXPECT_TRUE(is_voter(four.leader()->core->membership(), four.leader()->id));
 }
 
-// Found by the simulation: a disk was wiped twice in a row, and a message from the one between arrived last. The
-// leader bound the dead disk; the living one, by its own log still bound, was no longer heard nor told.
+// Found by the simulation: a disk was wiped twice in a row, and a message from the one between arrived last.
+// The leader bound the dead disk; the living one, by its own log still bound, was no longer heard nor told.
 TEST_F(MembershipChange, LateWordFromADeadDiskKeepsNobodyOut) {
   const DirectoryId dead(0xdead);
   cluster.step(1, MessageReceived{{NodeId(3), NodeId(1), cluster.node(1).core->soft_state().term, dead,

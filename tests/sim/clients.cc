@@ -30,7 +30,8 @@ Node* Clients::any_running() {
 void Clients::schedule_proposal() {
   world_.scheduler.after(around(world_.random, world_.profile.proposal_interval), [this] {
     if (stopped_) return;
-    if (Node* node = any_running()) propose_batch(*node, world_.random.between(1, world_.profile.proposal_batch_max));
+    if (Node* node = any_running())
+      propose_batch(*node, world_.random.between(1, world_.profile.proposal_batch_max));
     schedule_proposal();
   });
 }
@@ -90,8 +91,8 @@ void Clients::applied(const Node& node, uint64_t id, Index index) {
 
 void Clients::check_acknowledged() const {
   for (const auto& [id, index] : acknowledged_) {
-    SIM_REQUIRE(world_.oracle->index_of(id) == index, property::kProposals, "acknowledged", id, "at", index, "now at",
-                world_.oracle->index_of(id));
+    SIM_REQUIRE(world_.oracle->index_of(id) == index, property::kProposals, "acknowledged", id, "at", index,
+                "now at", world_.oracle->index_of(id));
   }
 }
 

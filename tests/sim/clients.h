@@ -1,5 +1,6 @@
-// Clients: propose commands and read, at any node; what is refused for want of a leader goes to the leader that the
-// refusal names, now and then, as the product forwards it. Tells the oracle of everything they were promised.
+// Clients: propose commands and read, at any node; what is refused for want of a leader goes to the leader
+// that the refusal names, now and then, as the product forwards it. Tells the oracle of everything they were
+// promised.
 #pragma once
 
 #include <cstdint>

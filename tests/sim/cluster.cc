@@ -74,7 +74,8 @@ void Cluster::play() {
 Node* Cluster::one_leader() {
   Node* leader = nullptr;
   for (const auto& node : nodes_) {
-    if (node->is_leader() && (leader == nullptr || node->core().soft_state().term > leader->core().soft_state().term)) {
+    if (node->is_leader() &&
+        (leader == nullptr || node->core().soft_state().term > leader->core().soft_state().term)) {
       leader = node.get();
     }
   }
@@ -143,7 +144,8 @@ RunResult Cluster::run() {
 }
 
 RunResult run_seed(uint64_t seed, const RunOptions& options) {
-  // A failed check in the core ends the run like a violation of ours; what it leaves behind is only destroyed.
+  // A failed check in the core ends the run like a violation of ours; what it leaves behind is only
+  // destroyed.
   set_check_failure_hook([](const std::string& message) { throw Violation(property::kCoreCheck, message); });
   auto cluster = std::make_unique<Cluster>(seed, options);
   return cluster->run();

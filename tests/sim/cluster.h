@@ -1,5 +1,5 @@
-// Cluster: one simulated run from a seed - chaos for a while, then healing, then the demand for progress. Owns
-// everything in it; one thread; nothing in it depends on anything but the seed and the options.
+// Cluster: one simulated run from a seed - chaos for a while, then healing, then the demand for progress.
+// Owns everything in it; one thread; nothing in it depends on anything but the seed and the options.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +22,19 @@
 namespace rallypoint::sim {
 
 struct RunOptions {
-  uint32_t nodes = 0;       ///< 0 = as the seed says
-  Duration chaos{};         ///< 0 = as the seed says
+  uint32_t nodes = 0;  ///< 0 = as the seed says
+  Duration chaos{};    ///< 0 = as the seed says
   bool story = false;
-  bool messages = false;    ///< with the story: each message
-  bool real_log = true;     ///< false = never use the real log
+  bool messages = false;  ///< with the story: each message
+  bool real_log = true;   ///< false = never use the real log
+  std::string bug;        ///< planted in this run; only to be named in the replay line
 };
 
 struct RunResult {
   bool passed = false;
-  std::string property;     ///< of the violation
+  std::string property;  ///< of the violation
   std::string message;
-  Instant end{};            ///< simulated time
+  Instant end{};  ///< simulated time
   uint64_t steps = 0;
   uint64_t hash = 0;
   Coverage coverage;

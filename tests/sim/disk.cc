@@ -8,7 +8,8 @@
 
 namespace rallypoint::sim {
 
-Disk::Disk(DirectoryId id, NodeId owner, raft::Membership bootstrap, bool real_log, Random& random, Coverage& coverage)
+Disk::Disk(DirectoryId id, NodeId owner, raft::Membership bootstrap, bool real_log, Random& random,
+           Coverage& coverage)
     : id_(id), owner_(owner), random_(random), coverage_(coverage) {
   raft::SnapshotMeta start;
   start.membership = std::move(bootstrap);
@@ -35,12 +36,16 @@ void Disk::begin_sync() {
   }
 }
 
-/// The log after `write`, as the core sees it once it handed it over. A snapshot takes the log's place later, when it
-/// is installed.
+/// The log after `write`, as the core sees it once it handed it over. A snapshot takes the log's place later,
+/// when it is installed.
 void Disk::take(LogModel& log, const raft::Write& write) const {
   if (write.hard_state) {
     SIM_REQUIRE(write.hard_state->term >= log.hard_state.term, property::kDiskContract, "term falls to",
                 write.hard_state->term, "from", log.hard_state.term);
+    SIM_REQUIRE(write.hard_state->term > log.hard_state.term || log.hard_state.vote.is_zero() ||
+                    write.hard_state->vote == log.hard_state.vote,
+                property::kVotes, "node", owner_, "term", write.hard_state->term, "votes for",
+                write.hard_state->vote, "after", log.hard_state.vote);
     log.hard_state = *write.hard_state;
   }
   for (const raft::Entry& entry : write.entries) log.append(entry);
@@ -169,8 +174,8 @@ raft::RestoredState Disk::recover() {
   restored.snapshot = durable_.start();
   restored.entries.assign(durable_.entries().begin(), durable_.entries().end());
   restored.applied = flushed_.at.index;
-  SIM_REQUIRE(restored.applied >= restored.snapshot.index, property::kRecovery, "applied", restored.applied, "start",
-              restored.snapshot.index);
+  SIM_REQUIRE(restored.applied >= restored.snapshot.index, property::kRecovery, "applied", restored.applied,
+              "start", restored.snapshot.index);
   return restored;
 }
 

@@ -1,9 +1,9 @@
-// Disk: one data directory - log, staged snapshot, flushed engine - with group commit, and with what a crash does to
-// it: writes that no sync covered survive as a prefix of their parts. Outlives the processes that use it; a wiped one
-// is kept aside, frozen, so that the oracle can still ask what it vouched for.
+// Disk: one data directory - log, staged snapshot, flushed engine - with group commit, and with what a crash
+// does to it: writes that no sync covered survive as a prefix of their parts. Outlives the processes that use
+// it; a wiped one is kept aside, frozen, so that the oracle can still ask what it vouched for.
 //
-// With a real log (profile.real_log) every write also goes to a storage::Wal on a lossy file system, and recovery
-// takes what Wal::open finds, once it has been compared with the model.
+// With a real log (profile.real_log) every write also goes to a storage::Wal on a lossy file system, and
+// recovery takes what Wal::open finds, once it has been compared with the model.
 #pragma once
 
 #include <deque>
@@ -23,7 +23,8 @@ namespace rallypoint::sim {
 
 class Disk {
  public:
-  Disk(DirectoryId id, NodeId owner, raft::Membership bootstrap, bool real_log, Random& random, Coverage& coverage);
+  Disk(DirectoryId id, NodeId owner, raft::Membership bootstrap, bool real_log, Random& random,
+       Coverage& coverage);
 
   [[nodiscard]] DirectoryId id() const { return id_; }
   [[nodiscard]] NodeId owner() const { return owner_; }
@@ -42,8 +43,8 @@ class Disk {
   bool submit(raft::Write write);
   /// Everything waiting goes into the sync that begins now.
   void begin_sync();
-  /// The sync is over: what it covered is durable. Gives the number of its last write; `installed` is set if a
-  /// snapshot took the engine's place.
+  /// The sync is over: what it covered is durable. Gives the number of its last write; `installed` is set if
+  /// a snapshot took the engine's place.
   raft::WriteNumber finish_sync(std::optional<EngineState>& installed);
   [[nodiscard]] bool has_waiting() const { return !pending_.empty(); }
 
@@ -73,7 +74,8 @@ class Disk {
   LogModel issued_;
   LogModel durable_;
   EngineState flushed_;
-  raft::SnapshotMeta staged_meta_;  ///< of the snapshot being received; its bytes are durable as far as they go
+  raft::SnapshotMeta
+      staged_meta_;  ///< of the snapshot being received; its bytes are durable as far as they go
   std::string staged_;
   std::map<raft::EntryId, uint64_t> staged_most_;
   std::deque<raft::Write> pending_;

@@ -25,7 +25,9 @@ uint64_t hash_bytes(uint64_t hash, std::string_view bytes) {
   return hash;
 }
 
-void put(std::string& out, uint64_t number) { out.append(reinterpret_cast<const char*>(&number), sizeof number); }
+void put(std::string& out, uint64_t number) {
+  out.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
 
 uint64_t take(std::string_view& bytes) {
   uint64_t number = 0;
@@ -60,7 +62,8 @@ uint64_t digest_after(uint64_t digest, const raft::Entry& entry) {
 }
 
 void EngineState::apply(const raft::Entry& entry) {
-  SIM_REQUIRE(entry.index == at.index + 1, property::kStateMachine, "applies", entry.index, "after", at.index);
+  SIM_REQUIRE(entry.index == at.index + 1, property::kStateMachine, "applies", entry.index, "after",
+              at.index);
   at.term = entry.term;
   at.index = entry.index;
   digest = digest_after(digest, entry);
@@ -88,12 +91,13 @@ std::string EngineState::serialize(size_t padding) const {
 EngineState EngineState::parse(const raft::SnapshotMeta& meta, std::string_view bytes) {
   SIM_REQUIRE(bytes.size() >= 8, property::kSnapshot, "snapshot bytes", bytes.size(), "index", meta.index);
   std::string_view sum = bytes.substr(bytes.size() - 8);
-  SIM_REQUIRE(take(sum) == hash_bytes(0, bytes.substr(0, bytes.size() - 8)), property::kSnapshot, "damaged bytes",
-              bytes.size(), "index", meta.index);
+  SIM_REQUIRE(take(sum) == hash_bytes(0, bytes.substr(0, bytes.size() - 8)), property::kSnapshot,
+              "damaged bytes", bytes.size(), "index", meta.index);
   EngineState state;
   const Term term(take(bytes));
   const Index index(take(bytes));
-  SIM_REQUIRE(term == meta.term && index == meta.index, property::kSnapshot, "inside", index, "meta", meta.index);
+  SIM_REQUIRE(term == meta.term && index == meta.index, property::kSnapshot, "inside", index, "meta",
+              meta.index);
   state.at = meta;
   state.digest = take(bytes);
   for (uint64_t& value : state.registers) value = take(bytes);

@@ -1,5 +1,5 @@
-// EngineState: the state machine of a simulated node - registers, and a digest over every entry that it ever applied -
-// small enough to be copied as a flush and sent as a snapshot. Pure.
+// EngineState: the state machine of a simulated node - registers, and a digest over every entry that it ever
+// applied - small enough to be copied as a flush and sent as a snapshot. Pure.
 #pragma once
 
 #include <array>

@@ -16,7 +16,8 @@ std::string list_text(const std::vector<raft::Member>& list) {
   std::string text;
   for (const raft::Member& member : list) {
     text += (text.empty() ? "" : " ") + std::to_string(member.id.value());
-    text += member.directory.is_zero() ? "/unbound" : "/" + std::to_string(member.directory.value() & 0xffffff);
+    text +=
+        member.directory.is_zero() ? "/unbound" : "/" + std::to_string(member.directory.value() & 0xffffff);
   }
   return "[" + text + "]";
 }
@@ -46,7 +47,8 @@ raft::Membership parse_membership(const Bytes& payload) {
   return membership;
 }
 
-LogModel::LogModel(raft::HardState hard_state, raft::SnapshotMeta start, const std::vector<raft::Entry>& entries)
+LogModel::LogModel(raft::HardState hard_state, raft::SnapshotMeta start,
+                   const std::vector<raft::Entry>& entries)
     : hard_state(hard_state), start_(std::move(start)) {
   for (const raft::Entry& entry : entries) append(entry);
 }
@@ -64,8 +66,9 @@ bool LogModel::holds(raft::EntryId id) const {
 }
 
 bool LogModel::says_the_same_as(const LogModel& other) const {
-  return hard_state == other.hard_state && last_index() == other.last_index() && start_.index == other.start_.index &&
-         (start_.index.is_zero() || start_ == other.start_) && entries_ == other.entries_;
+  return hard_state == other.hard_state && last_index() == other.last_index() &&
+         start_.index == other.start_.index && (start_.index.is_zero() || start_ == other.start_) &&
+         entries_ == other.entries_;
 }
 
 void LogModel::append(const raft::Entry& entry) {
@@ -75,7 +78,8 @@ void LogModel::append(const raft::Entry& entry) {
     entries_.resize(entry.index - start_.index - 1);
     while (!memberships_.empty() && memberships_.back().first >= entry.index) memberships_.pop_back();
   }
-  SIM_REQUIRE(entry.term >= last_term(), property::kDiskContract, "term", entry.term, "before it", last_term());
+  SIM_REQUIRE(entry.term >= last_term(), property::kDiskContract, "term", entry.term, "before it",
+              last_term());
   entries_.push_back(entry);
   if (entry.kind == raft::EntryKind::kMembership) {
     memberships_.emplace_back(entry.index, parse_membership(entry.payload));
@@ -92,7 +96,8 @@ void LogModel::drop_front(Index upto) {
 void LogModel::compact(const raft::SnapshotMeta& meta) {
   SIM_REQUIRE(meta.index >= start_.index && meta.index <= last_index(), property::kDiskContract, "compact to",
               meta.index, "start", start_.index, "last", last_index());
-  SIM_REQUIRE(term_at(meta.index) == meta.term, property::kDiskContract, "compact to", meta.index, "term", meta.term);
+  SIM_REQUIRE(term_at(meta.index) == meta.term, property::kDiskContract, "compact to", meta.index, "term",
+              meta.term);
   drop_front(meta.index);
   start_ = meta;
 }

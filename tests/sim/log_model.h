@@ -1,6 +1,6 @@
-// LogModel: what a log says after some writes, in the plainest form. Each directory has two: `issued`, all that the
-// core handed over, and `durable`, what a crash would leave. Written against raft/types.h alone, so that it can judge
-// the core and the real log.
+// LogModel: what a log says after some writes, in the plainest form. Each directory has two: `issued`, all
+// that the core handed over, and `durable`, what a crash would leave. Written against raft/types.h alone, so
+// that it can judge the core and the real log.
 #pragma once
 
 #include <deque>
@@ -36,7 +36,8 @@ class LogModel {
   [[nodiscard]] const raft::Entry& at(Index index) const { return entries_[index - start_.index - 1]; }
   /// True if `id` is in this log or covered by its snapshot.
   [[nodiscard]] bool holds(raft::EntryId id) const;
-  /// The membership in force at the end of the log, and the index of its entry (start.index: from the snapshot).
+  /// The membership in force at the end of the log, and the index of its entry (start.index: from the
+  /// snapshot).
   [[nodiscard]] const raft::Membership& membership() const {
     return memberships_.empty() ? start_.membership : memberships_.back().second;
   }
@@ -44,9 +45,12 @@ class LogModel {
     return memberships_.empty() ? start_.index : memberships_.back().first;
   }
   /// Those of entries, oldest first.
-  [[nodiscard]] const std::vector<std::pair<Index, raft::Membership>>& memberships() const { return memberships_; }
+  [[nodiscard]] const std::vector<std::pair<Index, raft::Membership>>& memberships() const {
+    return memberships_;
+  }
 
-  /// Equal in all that counts; the membership before the first entry is the operator's word and not in the log.
+  /// Equal in all that counts; the membership before the first entry is the operator's word and not in the
+  /// log.
   [[nodiscard]] bool says_the_same_as(const LogModel& other) const;
 
   /// Appends; an entry at or below the last index cuts the log there first. A Violation if it leaves a gap.

@@ -1,4 +1,6 @@
-// rallypoint_sim: runs the deterministic simulation over many seeds. A failure prints one line that replays it.
+// rallypoint_sim: runs the deterministic simulation over many seeds. A failure prints one line that replays
+// it.
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
@@ -8,7 +10,6 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 #include "tests/sim/cluster.h"
@@ -40,7 +41,9 @@ struct Totals {
 };
 
 void print_failure(uint64_t seed, const RunResult& result, const RunOptions& options) {
-  std::string command = "rallypoint_sim --seed " + std::to_string(seed);
+  std::string command =
+      options.bug.empty() ? "rallypoint_sim" : "rallypoint_sim_planted --bugs " + options.bug;
+  command += " --seed " + std::to_string(seed);
   if (options.nodes > 0) command += " --nodes " + std::to_string(options.nodes);
   if (options.chaos.us > 0) command += " --time " + std::to_string(options.chaos.us / 1000);
   if (!options.real_log) command += " --no-real-log";
@@ -86,11 +89,13 @@ int run_one(uint64_t seed, const RunOptions& options) {
   quiet.story = false;
   const RunResult second = run_seed(seed, quiet);
   if (!first.passed) print_failure(seed, first, options);
-  std::printf("seed %llu: %s, %llu steps, %.3f s simulated, trace %016llx\n", static_cast<unsigned long long>(seed),
-              first.passed ? "passed" : "failed", static_cast<unsigned long long>(first.steps),
-              static_cast<double>(first.end.us) / 1e6, static_cast<unsigned long long>(first.hash));
+  std::printf("seed %llu: %s, %llu steps, %.3f s simulated, trace %016llx\n",
+              static_cast<unsigned long long>(seed), first.passed ? "passed" : "failed",
+              static_cast<unsigned long long>(first.steps), static_cast<double>(first.end.us) / 1e6,
+              static_cast<unsigned long long>(first.hash));
   if (first.hash != second.hash || first.steps != second.steps) {
-    std::printf("NOT DETERMINISTIC: the second run has trace %016llx\n", static_cast<unsigned long long>(second.hash));
+    std::printf("NOT DETERMINISTIC: the second run has trace %016llx\n",
+                static_cast<unsigned long long>(second.hash));
     return 1;
   }
   return first.passed ? 0 : 1;
@@ -101,9 +106,10 @@ int run_many(uint64_t from, uint64_t count, unsigned jobs, const RunOptions& opt
   const Totals totals = run_range(from, count, jobs, options);
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const double simulated = static_cast<double>(totals.simulated_us) / 1e6;
-  std::printf("%llu seeds, %zu failed; %.0f s simulated in %.1f s (%.0f times as fast), %.0f steps per second\n",
-              static_cast<unsigned long long>(totals.runs), totals.failures.size(), simulated, wall, simulated / wall,
-              static_cast<double>(totals.steps) / wall);
+  std::printf(
+      "%llu seeds, %zu failed; %.0f s simulated in %.1f s (%.0f times as fast), %.0f steps per second\n",
+      static_cast<unsigned long long>(totals.runs), totals.failures.size(), simulated, wall, simulated / wall,
+      static_cast<double>(totals.steps) / wall);
   std::printf("  longest: seed %llu, %llu steps\n", static_cast<unsigned long long>(totals.longest_seed),
               static_cast<unsigned long long>(totals.longest_steps));
   totals.coverage.print();
@@ -134,20 +140,24 @@ int main(int argc, char** argv) {
   auto* one = app.add_option("--seed", seed, "run this seed, twice, and compare the traces");
   app.add_option("--seeds", seeds, "run a range of seeds, FROM:COUNT");
   app.add_option("--nodes", options.nodes, "nodes at the start, instead of the seed's choice");
-  app.add_option("--time", time_ms, "milliseconds of simulated time with faults, instead of the seed's choice");
+  app.add_option("--time", time_ms,
+                 "milliseconds of simulated time with faults, instead of the seed's choice");
   app.add_option("--jobs", jobs, "threads");
   app.add_flag("--trace", options.story, "tell the story of the run");
   app.add_flag("--messages", options.messages, "with --trace: tell of each message, too");
   app.add_flag("--no-real-log", no_real_log, "never put the real log under a node");
-  auto* planted = app.add_option("--bugs", bugs, "find planted bugs: all, or names with commas (planted build only)");
+  auto* planted =
+      app.add_option("--bugs", bugs, "find planted bugs: all, or names with commas (planted build only)");
   app.add_option("--seeds-max", seeds_max, "seeds to try for each planted bug");
   CLI11_PARSE(app, argc, argv);
   options.chaos = Duration::millis(time_ms);
   options.real_log = !no_real_log;
   for (const int number : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS}) std::signal(number, sim::on_fatal_signal);
 
-  if (planted->count() > 0 && one->count() == 0) return sim::find_planted_bugs(bugs, seeds_max, jobs, options);
+  if (planted->count() > 0 && one->count() == 0)
+    return sim::find_planted_bugs(bugs, seeds_max, jobs, options);
   if (planted->count() > 0 && !sim::plant(bugs)) return 2;
+  options.bug = bugs;
   if (one->count() > 0) return sim::run_one(seed, options);
   const size_t colon = seeds.find(':');
   uint64_t from = 0;

@@ -51,7 +51,8 @@ void Nemesis::crash_node(Node& node, Duration down) {
   node.crash();
   // Its peers' connections break, and what refuses the next one says so at once.
   for (const auto& peer : *world_.nodes) {
-    if (!peer->running() || world_.network.is_cut(id, peer->id()) || world_.network.is_cut(peer->id(), id)) continue;
+    if (!peer->running() || world_.network.is_cut(id, peer->id()) || world_.network.is_cut(peer->id(), id))
+      continue;
     if (world_.random.chance(world_.profile.hint_percent, 100)) {
       peer->hint_leader_gone(id, world_.profile.latency + around(world_.random, Duration::millis(1)));
     }
@@ -88,10 +89,10 @@ void Nemesis::wipe() {
   if (node == nullptr) return;
   if (!bound) ++wiped_unbound_;
   if (node->running()) crash_node(*node, around(world_.random, Duration::millis(50)));
-  // Its operator starts it as a member of an existing cluster if nobody of the first membership could tell it so.
-  const bool others_remember = std::ranges::any_of(*world_.nodes, [&](const auto& n) {
-    return n.get() != node && !n->added_later() && !n->wiped();
-  });
+  // Its operator starts it as a member of an existing cluster if nobody of the first membership could tell it
+  // so.
+  const bool others_remember = std::ranges::any_of(
+      *world_.nodes, [&](const auto& n) { return n.get() != node && !n->added_later() && !n->wiped(); });
   node->wipe(others_remember);
 }
 
@@ -159,8 +160,8 @@ void Nemesis::cut() {
   });
 }
 
-/// The leader goes on for a while, with its clients and perhaps with some followers, while the rest elects another.
-/// What it takes in meanwhile must be cut off later; what it answers meanwhile must not be stale.
+/// The leader goes on for a while, with its clients and perhaps with some followers, while the rest elects
+/// another. What it takes in meanwhile must be cut off later; what it answers meanwhile must not be stale.
 void Nemesis::depose() {
   Random& random = world_.random;
   Node* old = leader();

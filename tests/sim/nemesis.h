@@ -1,6 +1,6 @@
-// Nemesis: makes the profile's faults happen - crashes, wiped disks, pauses, cuts, stalls, hand-overs, membership
-// changes, false hints, forged appends - within Raft's fault model: as many directories survive as every membership
-// that may be in force needs for a quorum.
+// Nemesis: makes the profile's faults happen - crashes, wiped disks, pauses, cuts, stalls, hand-overs,
+// membership changes, false hints, forged appends - within Raft's fault model: as many directories survive as
+// every membership that may be in force needs for a quorum.
 #pragma once
 
 #include <functional>

@@ -112,7 +112,8 @@ bool Nemesis::replace(Node& leader) {  // one or two out, as many in, at once
     next.voters = without(next.voters, out.id);
     next.voters.push_back(learner);
     change.changes.push_back({Kind::kPromote, learner.id, learner.directory});
-    change.changes.push_back({world_.random.chance(1, 2) ? Kind::kRemove : Kind::kDemote, out.id, out.directory});
+    change.changes.push_back(
+        {world_.random.chance(1, 2) ? Kind::kRemove : Kind::kDemote, out.id, out.directory});
   }
   if (change.changes.empty() || !world_.oracle->survives(next, NodeId())) return false;
   return propose_change(leader, std::move(change), "replace by");

@@ -45,8 +45,10 @@ void Network::carry(raft::Message message) {
   const Duration jitter = calm_ ? Duration::micros(50) : around(random_, profile_.jitter);
   Instant arrival = scheduler_.now() + profile_.latency + jitter + way.extra;
   if (arrival < way.last_arrival) {
-    if (profile_.ordered) arrival = way.last_arrival;
-    else coverage_.add(Counter::kReordered);
+    if (profile_.ordered)
+      arrival = way.last_arrival;
+    else
+      coverage_.add(Counter::kReordered);
   }
   if (arrival > way.last_arrival) way.last_arrival = arrival;
   scheduler_.after(arrival - scheduler_.now(),

@@ -1,5 +1,5 @@
-// Network: carries messages between nodes and treats them badly - delay, loss, duplication, reordering, cuts of single
-// directions, slow links - as the profile and the nemesis say. Knows nothing of Raft.
+// Network: carries messages between nodes and treats them badly - delay, loss, duplication, reordering, cuts
+// of single directions, slow links - as the profile and the nemesis say. Knows nothing of Raft.
 #pragma once
 
 #include <array>
@@ -20,7 +20,11 @@ class Network {
   using Deliver = std::function<void(raft::Message)>;
 
   Network(const Profile& profile, Random& random, Scheduler& scheduler, Coverage& coverage, Deliver deliver)
-      : profile_(profile), random_(random), scheduler_(scheduler), coverage_(coverage), deliver_(std::move(deliver)) {}
+      : profile_(profile),
+        random_(random),
+        scheduler_(scheduler),
+        coverage_(coverage),
+        deliver_(std::move(deliver)) {}
 
   void send(raft::Message message);
 

@@ -6,10 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#if __has_include("raft/invariants.h")
 #include "raft/invariants.h"
-#define SIM_INVARIANTS 1
-#endif
 #include "tests/sim/clients.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/violation.h"
@@ -21,7 +18,9 @@ constexpr size_t kBacklogMax = 3000;  ///< what waits for a paused process; beyo
 std::string message_text(const raft::Message& message) {
   std::ostringstream out;
   out << raft::message_name(message) << " t" << message.term;
-  const auto id = [](const raft::EntryId& e) { return std::to_string(e.term.value()) + "/" + std::to_string(e.index.value()); };
+  const auto id = [](const raft::EntryId& e) {
+    return std::to_string(e.term.value()) + "/" + std::to_string(e.index.value());
+  };
   std::visit(
       [&](const auto& body) {
         using B = std::decay_t<decltype(body)>;
@@ -32,25 +31,28 @@ std::string message_text(const raft::Message& message) {
         } else if constexpr (std::is_same_v<B, raft::AppendRequest>) {
           out << " after " << id(body.previous) << " +" << body.entries.size() << " commit " << body.commit;
         } else if constexpr (std::is_same_v<B, raft::AppendReply>) {
-          out << (body.accepted ? " match " : " refused ") << (body.accepted ? body.match : body.request_previous);
+          out << (body.accepted ? " match " : " refused ")
+              << (body.accepted ? body.match : body.request_previous);
           if (!body.accepted) out << " hint " << id(body.hint);
         } else if constexpr (std::is_same_v<B, raft::Heartbeat>) {
           out << " commit " << body.commit << " round " << body.round;
         } else if constexpr (std::is_same_v<B, raft::HeartbeatReply>) {
           out << " round " << body.round << " last " << body.last;
         } else if constexpr (std::is_same_v<B, raft::InstallSnapshot>) {
-          out << " " << id({body.meta.term, body.meta.index}) << " at " << body.offset << " +" << body.data.size()
-              << (body.last ? " last" : "");
+          out << " " << id({body.meta.term, body.meta.index}) << " at " << body.offset << " +"
+              << body.data.size() << (body.last ? " last" : "");
         } else if constexpr (std::is_same_v<B, raft::InstallSnapshotReply>) {
-          out << " " << id(body.snapshot) << " next " << body.next_offset << (body.installed ? " installed" : "");
-        } else if constexpr (std::is_same_v<B, raft::ReadIndexRequest> || std::is_same_v<B, raft::ReadIndexReply>) {
+          out << " " << id(body.snapshot) << " next " << body.next_offset
+              << (body.installed ? " installed" : "");
+        } else if constexpr (std::is_same_v<B, raft::ReadIndexRequest> ||
+                             std::is_same_v<B, raft::ReadIndexReply>) {
           out << " id " << body.id;
         }
       },
       message.body);
   return out.str();
 }
-}
+}  // namespace
 
 Node::Node(World& world, NodeId id, raft::Membership bootstrap)
     : world_(world), id_(id), bootstrap_(std::move(bootstrap)), added_later_(bootstrap_.voters.empty()) {
@@ -59,7 +61,8 @@ Node::Node(World& world, NodeId id, raft::Membership bootstrap)
 
 void Node::make_disk() {
   const DirectoryId directory((world_.random.next() << 8) | id_.value());
-  disk_ = std::make_shared<Disk>(directory, id_, bootstrap_, world_.profile.real_log, world_.random, world_.coverage);
+  disk_ = std::make_shared<Disk>(directory, id_, bootstrap_, world_.profile.real_log, world_.random,
+                                 world_.coverage);
   world_.oracle->directory_made(disk_);
 }
 
@@ -72,9 +75,9 @@ void Node::start() {
   const raft::RestoredState restored = disk_->recover();
   engine_ = disk_->flushed();
   if (restored.applied < restored.hard_state.commit) world_.coverage.add(Counter::kFallbacksToFlush);
-  world_.trace.say(id_, "starts: directory ", disk_->id().value() & 0xffffff, " term ", restored.hard_state.term,
-                   " log ", restored.snapshot.index, "..", restored.snapshot.index + restored.entries.size(),
-                   " applied ", restored.applied);
+  world_.trace.say(id_, "starts: directory ", disk_->id().value() & 0xffffff, " term ",
+                   restored.hard_state.term, " log ", restored.snapshot.index, "..",
+                   restored.snapshot.index + restored.entries.size(), " applied ", restored.applied);
   world_.trace.mix(id_.value(), 1001, restored.hard_state.term.value(), restored.entries.size());
   raft::Observer* observer = this;
   core_ = std::make_unique<raft::Core>(config, world_.random.next(), restored, observer);
@@ -133,8 +136,10 @@ void Node::stall_disk(Duration how_long) {
 void Node::post(Duration delay, Action action) {
   world_.scheduler.after(delay, [this, life = life_, action = std::move(action)]() mutable {
     if (life != life_) return;
-    if (paused_) backlog_.push_back(std::move(action));
-    else action();
+    if (paused_)
+      backlog_.push_back(std::move(action));
+    else
+      action();
   });
 }
 
@@ -190,9 +195,7 @@ void Node::drain() {
     if (disk_->submit(std::move(write))) start_sync();
   }
   oracle.check_drained(*this);
-#ifdef SIM_INVARIANTS
   raft::check_invariants(core_->state());
-#endif
   for (raft::Message& message : output.messages) {
     if (world_.trace.messages()) world_.trace.say(id_, "-> n", message.to, " ", message_text(message));
     oracle.check_message(*this, message);

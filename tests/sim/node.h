@@ -1,5 +1,6 @@
-// Node: one simulated member - the driver of a Core as server/ is in the product: log loop, apply loop, snapshots,
-// reads, all in virtual time. Its process starts, crashes, pauses; its disk outlives it until it is wiped.
+// Node: one simulated member - the driver of a Core as server/ is in the product: log loop, apply loop,
+// snapshots, reads, all in virtual time. Its process starts, crashes, pauses; its disk outlives it until it
+// is wiped.
 #pragma once
 
 #include <deque>
@@ -23,8 +24,8 @@ class Node final : private raft::Observer {
   // The nemesis's hand.
   void start();
   void crash();
-  /// The directory is gone; the next start finds a blank one, with the bootstrap membership or with none. Only while
-  /// the process is down.
+  /// The directory is gone; the next start finds a blank one, with the bootstrap membership or with none.
+  /// Only while the process is down.
   void wipe(bool keeps_bootstrap);
   void pause() { paused_ = true; }
   void resume();
@@ -56,7 +57,9 @@ class Node final : private raft::Observer {
   [[nodiscard]] const Disk& disk() const { return *disk_; }
   [[nodiscard]] const std::shared_ptr<Disk>& shared_disk() const { return disk_; }
   [[nodiscard]] const EngineState& engine() const { return engine_; }
-  [[nodiscard]] bool is_leader() const { return running() && core_->soft_state().role == raft::Role::kLeader; }
+  [[nodiscard]] bool is_leader() const {
+    return running() && core_->soft_state().role == raft::Role::kLeader;
+  }
   /// A snapshot took the log's place on disk and the core has not heard of it yet.
   [[nodiscard]] bool install_untold() const { return install_untold_; }
   [[nodiscard]] bool transfer_pending() const { return transfer_pending_; }
@@ -97,10 +100,10 @@ class Node final : private raft::Observer {
   raft::Membership bootstrap_;
   std::shared_ptr<Disk> disk_;
   std::unique_ptr<raft::Core> core_;
-  EngineState engine_;            ///< as applied; what is not flushed dies with the process
+  EngineState engine_;  ///< as applied; what is not flushed dies with the process
   uint64_t life_ = 0;
   bool added_later_ = false;
-  bool wiped_ = false;              ///< at least once
+  bool wiped_ = false;  ///< at least once
   bool paused_ = false;
   bool retired_ = false;
   bool undrained_ = false;

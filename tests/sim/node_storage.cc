@@ -1,5 +1,5 @@
-// The node's disk and state machine side: group commit, applying, reads, flushes, snapshots; and what it tells of
-// itself.
+// The node's disk and state machine side: group commit, applying, reads, flushes, snapshots; and what it
+// tells of itself.
 #include <algorithm>
 #include <type_traits>
 #include <utility>
@@ -34,11 +34,12 @@ void Node::sync_done() {
     world_.trace.say(id_, "installed snapshot ", engine_.at.index);
   }
   if (disk_->has_waiting()) start_sync();
-  post(Duration::micros(static_cast<int64_t>(world_.random.between(1, 30))), [this, number, told = installed.has_value()] {
-    if (told) install_untold_ = false;
-    step(raft::Persisted{number}, "persisted");
-    if (running()) serve_reads();
-  });
+  post(Duration::micros(static_cast<int64_t>(world_.random.between(1, 30))),
+       [this, number, told = installed.has_value()] {
+         if (told) install_untold_ = false;
+         step(raft::Persisted{number}, "persisted");
+         if (running()) serve_reads();
+       });
 }
 
 void Node::start_apply() {
@@ -86,7 +87,8 @@ void Node::serve_reads() {
       ++it;
       continue;
     }
-    world_.oracle->check_register(*this, read.key, engine_.registers[read.key % kRegisters], engine_.at.index);
+    world_.oracle->check_register(*this, read.key, engine_.registers[read.key % kRegisters],
+                                  engine_.at.index);
     it = reads_.erase(it);
   }
 }
@@ -104,7 +106,8 @@ void Node::schedule_flush() {
 }
 
 void Node::make_snapshot() {
-  // Snapshots that one node makes of one index have the same bytes, however often it makes them: pieces of two may mix.
+  // Snapshots that one node makes of one index have the same bytes, however often it makes them: pieces of
+  // two may mix.
   const uint64_t padding = (engine_.at.index.value() * 37 + id_.value() * 11) % 200;
   Snapshot snapshot{engine_.at, Bytes(engine_.serialize(padding))};
   const raft::SnapshotReady ready{snapshot.meta, snapshot.data.size()};
@@ -167,8 +170,8 @@ void Node::on_event(const raft::TraceEvent& event) {
         } else if constexpr (std::is_same_v<E, VoteGranted>) {
           trace.say(id_, e.pre_vote ? "pre-votes for n" : "votes for n", e.candidate, ", term ", e.term);
         } else if constexpr (std::is_same_v<E, VoteRefused>) {
-          trace.say(id_, e.pre_vote ? "refuses a pre-vote to n" : "refuses a vote to n", e.candidate, ", term ", e.term,
-                    " (", reason_name(e.reason), ")");
+          trace.say(id_, e.pre_vote ? "refuses a pre-vote to n" : "refuses a vote to n", e.candidate,
+                    ", term ", e.term, " (", reason_name(e.reason), ")");
         } else if constexpr (std::is_same_v<E, BecameLeader>) {
           trace.say(id_, "LEADS, term ", e.term, " last ", e.last);
           coverage.add(Counter::kElections);
@@ -194,7 +197,8 @@ void Node::on_event(const raft::TraceEvent& event) {
         } else if constexpr (std::is_same_v<E, SnapshotSendStarted>) {
           trace.say(id_, "sends snapshot ", e.snapshot.index, " to n", e.follower);
         } else if constexpr (std::is_same_v<E, SnapshotSendEnded>) {
-          trace.say(id_, "snapshot ", e.snapshot.index, " to n", e.follower, e.installed ? " done" : " given up");
+          trace.say(id_, "snapshot ", e.snapshot.index, " to n", e.follower,
+                    e.installed ? " done" : " given up");
         } else if constexpr (std::is_same_v<E, TransferStarted>) {
           trace.say(id_, "hands over to n", e.to);
         } else if constexpr (std::is_same_v<E, TransferEnded>) {

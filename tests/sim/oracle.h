@@ -1,9 +1,9 @@
-// Oracle: judges a run from outside. It sees every write, message, commit and read of every node and keeps its own
-// account of the past; it shares no code with the core. Each check costs about constant time.
+// Oracle: judges a run from outside. It sees every write, message, commit and read of every node and keeps
+// its own account of the past; it shares no code with the core. Each check costs about constant time.
 //
-// The account: one record per committed index (the first node that commits it must be a leader with a durable quorum),
-// the content and predecessor of each entry id ever written, each vote ever sent, and all directories ever used, the
-// wiped ones frozen.
+// The account: one record per committed index (the first node that commits it must be a leader with a durable
+// quorum), the content and predecessor of each entry id ever written, each vote ever sent, and all
+// directories ever used, the wiped ones frozen.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,9 @@ class Oracle {
   [[nodiscard]] Index committed() const { return Index(records_.size()); }
   /// The membership in force at the end of the committed log.
   [[nodiscard]] const raft::Membership& membership() const { return memberships_.rbegin()->second; }
-  [[nodiscard]] uint64_t digest_at(Index index) const { return index.is_zero() ? 0 : records_[index - Index(1)].digest; }
+  [[nodiscard]] uint64_t digest_at(Index index) const {
+    return index.is_zero() ? 0 : records_[index - Index(1)].digest;
+  }
   /// Index of the proposal's entry; 0 = not committed.
   [[nodiscard]] Index index_of(uint64_t proposal) const;
   [[nodiscard]] bool all_bound() const;
@@ -94,7 +96,7 @@ class Oracle {
   struct Process {
     raft::SoftState before;
     Index commit_before;
-    Index commit_drained;             ///< when its output was last taken
+    Index commit_drained;  ///< when its output was last taken
     Term acked_term;       ///< entries up to acked_match were acked to the leader of this term
     Index acked_match;
     uint64_t leader_heard_tick = 0;
@@ -103,7 +105,7 @@ class Oracle {
     uint64_t outside_since_tick = 0;  ///< a leader outside the committed membership since then; 0 = is not
     uint64_t leading_since_tick = 0;
     std::map<NodeId, uint64_t> heard_tick;
-    bool wrote_entries = false;       ///< during this call
+    bool wrote_entries = false;  ///< during this call
   };
 
   void check_election(const Node& node, const raft::SoftState& now);

@@ -39,18 +39,18 @@ void Oracle::before_call(const Node& node) {
 void Oracle::after_call(const Node& node, const char*, const raft::Message* message) {
   Process& process = processes_[node.id()];
   const raft::SoftState now = node.core().soft_state();
-  SIM_REQUIRE(now.term >= process.before.term, property::kVotes, "node", node.id(), "term falls to", now.term, "from",
-              process.before.term);
+  SIM_REQUIRE(now.term >= process.before.term, property::kVotes, "node", node.id(), "term falls to", now.term,
+              "from", process.before.term);
   if (message != nullptr) {
     const auto* vote = std::get_if<raft::VoteRequest>(&message->body);
     if (vote != nullptr && vote->pre_vote) {
-      SIM_REQUIRE(now.term == process.before.term, property::kPreVote, "node", node.id(), "term", now.term, "before",
-                  process.before.term);
+      SIM_REQUIRE(now.term == process.before.term, property::kPreVote, "node", node.id(), "term", now.term,
+                  "before", process.before.term);
     }
     if (message->term < process.before.term) {
-      SIM_REQUIRE(now == process.before && node.core().commit() == process.commit_before, property::kOldTerm, "node",
-                  node.id(), "of term", process.before.term, "heeds", raft::message_name(*message), "of term",
-                  message->term);
+      SIM_REQUIRE(now == process.before && node.core().commit() == process.commit_before, property::kOldTerm,
+                  "node", node.id(), "of term", process.before.term, "heeds", raft::message_name(*message),
+                  "of term", message->term);
     }
     if (message->term == now.term) process.heard_tick[message->from] = node.ticks();
     if (comes_from_leader(*message) && message->term == now.term && now.leader == message->from) {
@@ -59,7 +59,8 @@ void Oracle::after_call(const Node& node, const char*, const raft::Message* mess
       process.told_leader_gone = false;
     }
   }
-  if (now.role == raft::Role::kLeader && (process.before.role != now.role || process.before.term != now.term)) {
+  if (now.role == raft::Role::kLeader &&
+      (process.before.role != now.role || process.before.term != now.term)) {
     process.leading_since_tick = node.ticks();
     process.outside_since_tick = 0;
     check_election(node, now);
@@ -68,24 +69,28 @@ void Oracle::after_call(const Node& node, const char*, const raft::Message* mess
   if (now.role == raft::Role::kLeader) check_leader_health(node, process);
 }
 
-void Oracle::told_leader_gone(const Node& node) { processes_[node.id()].told_leader_gone = true; }
+void Oracle::told_leader_gone(const Node& node) {
+  processes_[node.id()].told_leader_gone = true;
+}
 
 void Oracle::check_election(const Node& node, const raft::SoftState& now) {
   const auto [it, fresh] = leaders_.try_emplace(now.term, Leader{node.id(), node.disk().id(), node.life()});
-  SIM_REQUIRE(fresh || (it->second.node == node.id() && it->second.life == node.life()), property::kElectionSafety,
-              "term", now.term, "leads", node.id(), "and", it->second.node);
+  SIM_REQUIRE(fresh || (it->second.node == node.id() && it->second.life == node.life()),
+              property::kElectionSafety, "term", now.term, "leads", node.id(), "and", it->second.node);
   const LogModel& log = node.disk().issued();
-  // What leaders of older terms committed. (One may be elected late, by votes that were long under way, when leaders
-  // of newer terms have committed already.)
+  // What leaders of older terms committed. (One may be elected late, by votes that were long under way, when
+  // leaders of newer terms have committed already.)
   Index theirs = committed();
   while (!theirs.is_zero() && records_[theirs - Index(1)].committed_in >= now.term) theirs = theirs - 1;
   if (!theirs.is_zero()) {
     const raft::EntryId last{records_[theirs - Index(1)].term, theirs};
-    SIM_REQUIRE(log.holds(last) && log.last_index() >= last.index, property::kLeaderCompleteness, "leader", node.id(),
-                "of term", now.term, "lacks", last.index, "of term", last.term, "its last", log.last_index());
+    SIM_REQUIRE(log.holds(last) && log.last_index() >= last.index, property::kLeaderCompleteness, "leader",
+                node.id(), "of term", now.term, "lacks", last.index, "of term", last.term, "its last",
+                log.last_index());
   }
   const raft::HardState& own = node.disk().durable().hard_state;
-  if (own.term == now.term && own.vote == node.id()) add_grant(now.term, {node.id(), node.disk().id(), node.id()});
+  if (own.term == now.term && own.vote == node.id())
+    add_grant(now.term, {node.id(), node.disk().id(), node.id()});
   const auto& grants = grants_[now.term];
   bool unbound = false;
   const auto voted = [&](const raft::Member& member) {
@@ -99,8 +104,9 @@ void Oracle::check_election(const Node& node, const raft::SoftState& now) {
     const auto votes = static_cast<size_t>(std::ranges::count_if(list, voted));
     return list.empty() || votes >= (unbound ? list.size() : list.size() / 2 + 1);
   };
-  SIM_REQUIRE(elected_by(log.membership().voters) && elected_by(log.membership().outgoing), property::kElectorate,
-              "leader", node.id(), "term", now.term, "grants", grants.size(), "unbound", unbound);
+  SIM_REQUIRE(elected_by(log.membership().voters) && elected_by(log.membership().outgoing),
+              property::kElectorate, "leader", node.id(), "term", now.term, "grants", grants.size(),
+              "unbound", unbound);
 }
 
 void Oracle::check_leader_health(const Node& node, Process& process) {
@@ -114,10 +120,11 @@ void Oracle::check_leader_health(const Node& node, Process& process) {
   };
   for (const auto* list : {&membership.voters, &membership.outgoing}) {
     const auto count = static_cast<size_t>(std::ranges::count_if(*list, hears));
-    SIM_REQUIRE(list->empty() || count >= list->size() / 2 + 1, property::kCheckQuorum, "leader", node.id(), "term",
-                node.core().soft_state().term, "hears", count, "of", list->size());
+    SIM_REQUIRE(list->empty() || count >= list->size() / 2 + 1, property::kCheckQuorum, "leader", node.id(),
+                "term", node.core().soft_state().term, "hears", count, "of", list->size());
   }
-  const bool inside = contains_id(membership.voters, node.id()) || contains_id(membership.outgoing, node.id());
+  const bool inside =
+      contains_id(membership.voters, node.id()) || contains_id(membership.outgoing, node.id());
   const bool settled = node.disk().issued().membership_index() <= node.core().commit();
   if (inside || !settled) {
     process.outside_since_tick = 0;
@@ -125,7 +132,8 @@ void Oracle::check_leader_health(const Node& node, Process& process) {
     process.outside_since_tick = node.ticks() + 1;
   } else {
     SIM_REQUIRE(node.ticks() <= process.outside_since_tick + 2 * world_.profile.core.election_ticks,
-                property::kRemovedLeader, "leader", node.id(), "outside since tick", process.outside_since_tick);
+                property::kRemovedLeader, "leader", node.id(), "outside since tick",
+                process.outside_since_tick);
   }
 }
 
@@ -133,8 +141,8 @@ void Oracle::add_grant(Term term, const Grant& grant) {
   auto& grants = grants_[term];
   for (const Grant& known : grants) {
     if (known.directory != grant.directory) continue;
-    SIM_REQUIRE(known.candidate == grant.candidate, property::kVotes, "node", grant.voter, "term", term, "votes for",
-                grant.candidate, "after", known.candidate);
+    SIM_REQUIRE(known.candidate == grant.candidate, property::kVotes, "node", grant.voter, "term", term,
+                "votes for", grant.candidate, "after", known.candidate);
     return;
   }
   grants.push_back(grant);
@@ -152,17 +160,18 @@ void Oracle::check_granted_vote(const Node& node, const raft::Message& message, 
   if (node.steps_in_output() > 1) return;  // of a batch only the end is seen here
   const Process& process = processes_[node.id()];
   const raft::SoftState now = node.core().soft_state();
-  SIM_REQUIRE(now.role != raft::Role::kLeader, property::kStickiness, "leader", node.id(), "pre-votes for", message.to);
+  SIM_REQUIRE(now.role != raft::Role::kLeader, property::kStickiness, "leader", node.id(), "pre-votes for",
+              message.to);
   const bool hears = process.leader_heard_tick > 0 && process.leader_heard_term == now.term &&
                      !process.told_leader_gone &&
                      node.ticks() + 1 - process.leader_heard_tick < world_.profile.core.election_ticks;
-  SIM_REQUIRE(!hears, property::kStickiness, "node", node.id(), "pre-votes for", message.to, "though it heard its leader",
-              node.ticks() + 1 - process.leader_heard_tick, "ticks ago", "");
+  SIM_REQUIRE(!hears, property::kStickiness, "node", node.id(), "pre-votes for", message.to,
+              "though it heard its leader", node.ticks() + 1 - process.leader_heard_tick, "ticks ago", "");
 }
 
 void Oracle::check_message(const Node& node, const raft::Message& message) {
-  SIM_REQUIRE(message.from == node.id() && message.from_directory == node.disk().id() && !message.to.is_zero() &&
-                  message.to != node.id(),
+  SIM_REQUIRE(message.from == node.id() && message.from_directory == node.disk().id() &&
+                  !message.to.is_zero() && message.to != node.id(),
               property::kCoreCheck, "node", node.id(), "sends as", message.from, "to", message.to);
   const LogModel& durable = node.disk().durable();
   const LogModel& issued = node.disk().issued();
@@ -185,15 +194,16 @@ void Oracle::check_message(const Node& node, const raft::Message& message) {
     process.acked_match = std::max(process.acked_match, append->match);
   } else if (const auto* beat = std::get_if<raft::HeartbeatReply>(&message.body)) {
     if (node.install_untold() || node.steps_in_output() > 1) return;
-    SIM_REQUIRE(beat->last <= durable.last_index() || message.term != issued.hard_state.term, property::kAcks, "node",
-                node.id(), "says it holds", beat->last, "durable last", durable.last_index());
+    SIM_REQUIRE(beat->last <= durable.last_index() || message.term != issued.hard_state.term, property::kAcks,
+                "node", node.id(), "says it holds", beat->last, "durable last", durable.last_index());
   } else if (const auto* install = std::get_if<raft::InstallSnapshotReply>(&message.body)) {
     if (install->installed) {
       SIM_REQUIRE(durable.last_index() >= install->snapshot.index, property::kAcks, "node", node.id(),
                   "says it installed", install->snapshot.index, "durable last", durable.last_index());
     } else {
-      SIM_REQUIRE(install->next_offset <= node.disk().staged_of(install->snapshot), property::kAcks, "node", node.id(),
-                  "says staged", install->next_offset, "staged", node.disk().staged_of(install->snapshot));
+      SIM_REQUIRE(install->next_offset <= node.disk().staged_of(install->snapshot), property::kAcks, "node",
+                  node.id(), "says staged", install->next_offset, "staged",
+                  node.disk().staged_of(install->snapshot));
     }
   }
 }

@@ -37,7 +37,8 @@ struct Catch {
   std::string property;
 };
 
-/// The lowest seed that fails. Threads look at seeds in order; a find ends the search once all lower ones are done.
+/// The lowest seed that fails. Threads look at seeds in order; a find ends the search once all lower ones are
+/// done.
 std::optional<Catch> hunt(uint64_t seeds_max, unsigned jobs, const RunOptions& options) {
   std::optional<Catch> best;
   std::mutex mutex;
@@ -74,7 +75,8 @@ bool plant(const std::string& name) {
   return true;
 }
 
-int find_planted_bugs(const std::string& names, uint64_t seeds_max, unsigned jobs, const RunOptions& options) {
+int find_planted_bugs(const std::string& names, uint64_t seeds_max, unsigned jobs,
+                      const RunOptions& options) {
   std::vector<const PlantedBugInfo*> wanted;
   if (names == "all") {
     for (const PlantedBugInfo& info : raft::planted_bugs()) wanted.push_back(&info);
@@ -91,7 +93,8 @@ int find_planted_bugs(const std::string& names, uint64_t seeds_max, unsigned job
     if (!plant(info->name)) return 2;
     const auto found = hunt(seeds_max, jobs, options);
     if (!found) ++missed;
-    std::printf("| %s | %s | %s | %s |\n", info->name, info->description, found ? found->property.c_str() : "NOT FOUND",
+    std::printf("| %s | %s | %s | %s |\n", info->name, info->description,
+                found ? found->property.c_str() : "NOT FOUND",
                 found ? std::to_string(found->seed).c_str() : ("> " + std::to_string(seeds_max)).c_str());
     std::fflush(stdout);
   }

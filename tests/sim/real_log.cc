@@ -48,8 +48,10 @@ void RealLog::release(Index index) {
 
 void RealLog::crash() {
   wal_.reset();
-  if (random_.chance(3, 4)) files_.crash(random_.next());
-  else files_.kill_process();
+  if (random_.chance(3, 4))
+    files_.crash(random_.next());
+  else
+    files_.kill_process();
 }
 
 LogModel RealLog::recover() {

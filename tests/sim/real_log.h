@@ -1,5 +1,5 @@
-// RealLog: a storage::Wal on a lossy file system beside the model of a directory's log. It takes the same writes; what
-// it recovers after a crash is for Disk to compare with what the model allows.
+// RealLog: a storage::Wal on a lossy file system beside the model of a directory's log. It takes the same
+// writes; what it recovers after a crash is for Disk to compare with what the model allows.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Scheduler: virtual time. Actions run one after the other in the order of their moments; actions of one moment run
-// in the order in which they were asked for, so that a run depends on its seed alone.
+// Scheduler: virtual time. Actions run one after the other in the order of their moments; actions of one
+// moment run in the order in which they were asked for, so that a run depends on its seed alone.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,9 @@
 
 namespace rallypoint::sim {
 
-constexpr Duration operator+(Duration a, Duration b) { return {a.us + b.us}; }
+constexpr Duration operator+(Duration a, Duration b) {
+  return {a.us + b.us};
+}
 
 class Scheduler {
  public:

@@ -1,5 +1,5 @@
-// Trace: what happened in a run. Always a hash over every step (two runs of one seed must agree), on demand a story
-// for humans, one fact a line.
+// Trace: what happened in a run. Always a hash over every step (two runs of one seed must agree), on demand a
+// story for humans, one fact a line.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Violation: what the simulator throws when a property is broken; it ends the run and names the property. Test code
-// only (the product passes Status values and never throws).
+// Violation: what the simulator throws when a property is broken; it ends the run and names the property.
+// Test code only (the product passes Status values and never throws).
 #pragma once
 
 #include <sstream>
@@ -64,8 +64,8 @@ template <class... Pairs>
 }  // namespace rallypoint::sim
 
 /// SIM_REQUIRE(condition, property::kX, "name", value, ...): throws a Violation unless the condition holds.
-#define SIM_REQUIRE(condition, property, ...)                                                  \
-  do {                                                                                         \
-    if (!(condition)) [[unlikely]]                                                             \
+#define SIM_REQUIRE(condition, property, ...)                                                          \
+  do {                                                                                                 \
+    if (!(condition)) [[unlikely]]                                                                     \
       ::rallypoint::sim::detail::violate(property, "expected", #condition __VA_OPT__(, ) __VA_ARGS__); \
   } while (false)
