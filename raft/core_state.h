@@ -30,6 +30,9 @@ struct ElectionState {
   Ticks elapsed = 0;      ///< since the leader was heard or a vote was given
   Ticks timeout = 0;      ///< when to campaign; drawn anew each time
   Ticks first_tries = 0;  ///< at the first election, by the node that goes first
+  /// After the leader's process was seen to end: so many more tries come in quick succession, since the first may
+  /// meet a voter that has not seen it yet, or one whose log is newer. 0 once there is a leader.
+  Ticks hasty_tries = 0;
   trace::ElectionReason reason = trace::ElectionReason::kTimeout;
   bool blank = false;      ///< this is the first election of a blank cluster
   bool transfer = false;   ///< the leader asked for it

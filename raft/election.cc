@@ -35,6 +35,8 @@ bool is_needed_once_more(const CoreState& state) {
   });
 }
 
+constexpr Ticks kHastyTries = 5;
+
 bool may_campaign(const CoreState& state) {
   // A log that is about to be replaced by a snapshot is no ground to stand on, nor is a disk that does not
   // write.
@@ -183,6 +185,13 @@ void reset_timer(CoreState& state) {
   election.timeout =
       state.config.election_ticks + static_cast<Ticks>(state.random.below(state.config.election_ticks));
   election.reason = ElectionReason::kTimeout;
+  if (!state.leader.is_zero()) election.hasty_tries = 0;
+  if (election.hasty_tries > 0) {
+    --election.hasty_tries;
+    const Ticks soon = 3 + static_cast<Ticks>(state.random.below(6));
+    election.timeout = std::min(election.timeout, soon);
+    election.reason = ElectionReason::kLeaderGone;
+  }
   // One node of a blank cluster goes first, and soon: all must agree, so there is nothing to win by waiting.
   // But each try that fails doubles the wait: where answers take longer than two ticks (a slow disk, a long
   // way), tries in quick succession would void each other for ever.
@@ -216,6 +225,7 @@ void on_leader_gone(CoreState& state, const LeaderGone& event) {
     return;
   state.trace(trace::LeaderForgotten{state.leader, state.term});
   state.set_leader(NodeId());
+  state.election.hasty_tries = kHastyTries;
   // A short random wait: all followers hear of it at once, and only one needs to ask.
   const Ticks delay = static_cast<Ticks>(state.random.below(3));
   state.election.reason = ElectionReason::kLeaderGone;

@@ -48,6 +48,12 @@ void Link::set_endpoints(std::vector<HostPort> endpoints) {
   if (waiting_ && !closed_) dial();
 }
 
+void Link::dial_now() {
+  if (!waiting_ || closed_) return;
+  failures_ = 0;
+  dial();
+}
+
 void Link::close() {
   closed_ = true;
   ++dial_;

@@ -39,6 +39,8 @@ class Link final : public Connection::Owner, public std::enable_shared_from_this
 
   /// Where to dial from the next time on; a link that is waiting dials at once.
   void set_endpoints(std::vector<HostPort> endpoints);
+  /// The peer has just shown that it lives: a link that waits dials at once, from the shortest back-off on.
+  void dial_now();
   /// For good; nothing is told.
   void close();
   void tick();

@@ -298,6 +298,10 @@ void Transport::Loop::remove_later(Inbound& inbound) {
 }
 
 void Transport::Loop::on_inbound_hello(Inbound& inbound) {
+  // A member that has come back is spoken to again at once: until then it would hear no vote, and if the leader died
+  // right now, nobody could be elected before the back-off ends.
+  if (const auto peer = peers_.find(inbound.peer()); peer != peers_.end())
+    for (const auto& link : peer->second.links) link->dial_now();
   // The peer dials a lane again only after it gave the old connection up, whatever that one looks like from here.
   const auto old = std::find_if(inbound_.begin(), inbound_.end(), [&](const auto& one) {
     return one.get() != &inbound && one->is_greeted() && one->peer() == inbound.peer() && one->lane() == inbound.lane();
