@@ -20,8 +20,10 @@ namespace {
 constexpr size_t kQueueLines = 8192;
 constexpr int kShutdownMs = 50;
 
-// What logs. Never destroyed: spdlog's thread would be joined then, and it may sit in a write.
+// What logs. Never destroyed: spdlog's thread would be joined then, and it may sit in a write. So each one keeps hold
+// of the one before it (there are several only in tests).
 struct Logging {
+  Logging* before = nullptr;
   std::shared_ptr<spdlog::details::thread_pool> pool;
   std::shared_ptr<spdlog::async_logger> logger;
   std::vector<std::shared_ptr<DescriptorSink>> sinks;
@@ -29,6 +31,7 @@ struct Logging {
 };
 
 std::atomic<Logging*> g_logging{nullptr};
+Logging* g_last_logging = nullptr;  // by init_logging() alone
 std::atomic<LogLevel> g_level{LogLevel::kInfo};
 std::atomic<uint64_t> g_term{0};
 
@@ -112,7 +115,9 @@ Status init_logging(std::string_view level, const std::vector<std::string>& outp
                                                            logging->pool, spdlog::async_overflow_policy::overrun_oldest);
   logging->logger->set_level(spdlog::level::trace);
   g_level = wanted;
-  g_logging = logging.release();
+  logging->before = g_last_logging;
+  g_last_logging = logging.release();
+  g_logging = g_last_logging;
   return Status::ok();
 }
 
