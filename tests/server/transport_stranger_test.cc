@@ -47,7 +47,7 @@ class TransportStranger : public ::testing::Test {
   }
   /// What the transport answers before it hangs up.
   std::string answer_to(const std::string& bytes) {
-    RawClient client(b.address());
+    RawPeer client(b.address());
     client.write(bytes);
     return client.read_to_end();
   }
@@ -98,19 +98,19 @@ TEST_F(TransportStranger, WhatCameBeforeADamagedFrameIsStillTaken) {
 }
 
 TEST_F(TransportStranger, ANewHelloReplacesTheOldConnection) {
-  RawClient first(b.address());
+  RawPeer first(b.address());
   first.write(hello_bytes(3, 2));
   EXPECT_TRUE(eventually([&] { return b.transport.stats().inbound == 3; }));
-  RawClient second(b.address());
+  RawPeer second(b.address());
   second.write(hello_bytes(3, 2));
   first.read_to_end();  // returns because the transport hung up
   EXPECT_TRUE(eventually([&] { return b.transport.stats().inbound == 3; }));
 }
 
 TEST_F(TransportStranger, AFloodOfConnectionsIsCappedAndMembersStillComeIn) {
-  std::vector<std::unique_ptr<RawClient>> flood;
+  std::vector<std::unique_ptr<RawPeer>> flood;
   for (int i = 0; i < 50; ++i) {
-    flood.push_back(std::make_unique<RawClient>(b.address()));
+    flood.push_back(std::make_unique<RawPeer>(b.address()));
     EXPECT_LE(b.transport.stats().inbound, 12u);
   }
   TestNode c(test_options(3));

@@ -137,9 +137,9 @@ inline raft::Message append(NodeId from, NodeId to, uint64_t index, std::string 
 }
 
 /// A client that says what it likes.
-class RawClient {
+class RawPeer {
  public:
-  explicit RawClient(const HostPort& to) : socket_(io_) {
+  explicit RawPeer(const HostPort& to) : socket_(io_) {
     socket_.connect(*numeric_endpoint(split_address(to).value()));
   }
   void write(std::string_view bytes) {
