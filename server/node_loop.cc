@@ -102,7 +102,6 @@ void NodeLoop::handle(NodeEvent& event) {
     if (is_leader() && !alone) core_.step(raft::TransferLeadership{NodeId()});
     else shutdown_until_ = now_ - Duration::micros(1);
   }
-  // Effects are carried out once for the whole batch; only a long batch is not kept waiting in memory.
 }
 
 void NodeLoop::drain() {

@@ -168,7 +168,7 @@ void Requests::cancel(Call call) {
 }
 
 void Requests::state_replaced(const StateMachine& machine, const RaftPosition& at) {
-  const uint64_t index = const_cast<StateMachine&>(machine).tree().index();
+  const uint64_t index = machine.tree().index();
   for (uint64_t token : hub_.end_all()) {
     auto it = watching_.find(token);
     if (it == watching_.end()) continue;

@@ -53,6 +53,7 @@ class StateMachine {
 
   // Reads. All of them show the state as applied, written or not.
   [[nodiscard]] v2::Tree& tree() { return tree_; }
+  [[nodiscard]] const v2::Tree& tree() const { return tree_; }
   [[nodiscard]] const Sessions& sessions() const { return sessions_; }
   [[nodiscard]] const std::map<NodeId, MemberAttributes>& attributes() const { return attributes_; }
   /// Applied index, its term, and the membership in force there: what a snapshot of the engine stands for.
