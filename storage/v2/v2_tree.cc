@@ -74,6 +74,7 @@ Tree::Tree(Tree&&) noexcept = default;
 Tree& Tree::operator=(Tree&&) noexcept = default;
 
 void Tree::reset() {
+  by_path_.clear();
   root_ = std::make_unique<Node>();
   root_->path = "/";
   root_->dir = true;
@@ -92,6 +93,7 @@ void Tree::reset() {
 // ---- deciding ----------------------------------------------------------------------------------------------------
 
 Tree::Place Tree::find(std::string_view path) const {
+  if (const auto known = by_path_.find(path); known != by_path_.end()) return {known->second, known->second, {}};
   Place place{nullptr, root_.get(), {}};
   size_t begin = 1;
   while (begin < path.size()) {
@@ -299,6 +301,7 @@ Node& Tree::add_child(Node& parent, std::string path, uint64_t index) {
   Node& child = *node;
   const bool added = parent.children.emplace(child.name(), std::move(node)).second;
   RALLY_CHECK(added, "path", child.path);
+  by_path_.emplace(child.path, &child);
   mark_changed(child);
   return child;
 }
@@ -312,6 +315,7 @@ void Tree::forget(Node& node) {
   for (auto& [name, child] : node.children) forget(*child);
   if (node.deadline) deadlines_.erase(node.path);
   if (node.changed_slot != Node::kNotChanged) changed_[node.changed_slot] = nullptr;
+  by_path_.erase(node.path);
   erased_.push_back(node.path);
 }
 

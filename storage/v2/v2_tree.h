@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "raft/base/deadline_queue.h"
@@ -118,6 +119,9 @@ class Tree {
   Status load_history(const storage::EngineView& view);
 
   std::unique_ptr<Node> root_;
+  /// Every node but the root by its whole path (a view into node->path): what is written again and again is found
+  /// without a walk through large directories.
+  std::unordered_map<std::string_view, Node*> by_path_;
   uint64_t index_ = kFirstIndex;
   History history_;
   DeadlineQueue<std::string> deadlines_;  ///< by path

@@ -60,6 +60,7 @@ Status Tree::load(const storage::EngineView& view) {
   if (!meta.is_ok()) return meta.status();
 
   // The fresh tree's directory is in the rows too, unless it has been deleted.
+  by_path_.clear();
   root_->children.clear();
   changed_.clear();
   index_ = meta.value().index;
