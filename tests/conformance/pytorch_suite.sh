@@ -21,18 +21,14 @@ if [ ! -d "$tree/test/distributed" ]; then
   work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
   mkdir -p "$work/lists/partial" "$cache" "$tree"
   # A source list of our own, made from the machine's Debian ones: deb-src is off on most machines.
-  { cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources 2>/dev/null || true; } >"$work/all"
-  awk -v RS='' -v ORS='\n\n' '/debian/' "$work/all" | sed -E '/^#/d; s/^Types:.*/Types: deb-src/' >"$work/debian.sources"
-  grep -q URIs "$work/debian.sources" || cat >"$work/debian.sources" <<TEXT
-Types: deb-src
-URIs: $mirror
-Suites: bookworm
-Components: main
-Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-TEXT
+  mkdir "$work/parts"
+  cat /etc/apt/sources.list.d/*.sources 2>/dev/null | sed '/^#/d' |
+    awk -v RS='' -v ORS='\n\n' '/debian-archive-keyring/' | sed -E 's/^Types:.*/Types: deb-src/' >"$work/parts/debian.sources" || true
+  grep -hE '^deb .* (main|bookworm)' /etc/apt/sources.list 2>/dev/null | sed 's/^deb /deb-src /' >"$work/parts/debian.list" || true
+  [ -s "$work/parts/debian.sources" ] || [ -s "$work/parts/debian.list" ] ||
+    { echo "pytorch_suite.sh: no Debian package source is set up on this machine; add one to /etc/apt" >&2; exit 1; }
   apt=(apt-get -q -o "Dir::Etc::SourceList=/dev/null" -o "Dir::Etc::SourceParts=$work/parts" -o "Dir::State::Lists=$work/lists"
        -o "APT::Sandbox::User=root" -o "Dir::Cache::pkgcache=" -o "Dir::Cache::srcpkgcache=")
-  mkdir "$work/parts"; cp "$work/debian.sources" "$work/parts/"
   "${apt[@]}" update
   (cd "$work" && "${apt[@]}" source --download-only --tar-only "pytorch=$version")
   tar -xf "$work"/pytorch_*.orig.tar.xz -C "$tree" --strip-components=1 --wildcards '*/test/distributed'
