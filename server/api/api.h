@@ -10,13 +10,17 @@
 // After a CancelWatch replies may still be under way; the sink ignores tokens that it no longer knows.
 #pragma once
 
+#include <google/protobuf/message.h>
+
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "raft/base/bytes.h"
 #include "raft/base/status.h"
+#include "raft/base/units.h"
 #include "storage/v2/v2_stats.h"
 #include "storage/v2/v2_types.h"
 
@@ -49,7 +53,54 @@ struct ChangeMember {
   bool learner = false;                 ///< add
 };
 
-using Request = std::variant<V2Write, V2Read, V2Watch, CancelWatch, ChangeMember>;
+// etcd's v3 API. Requests come validated (server/api/v3/validate.h); answers come as the encoded response message, made
+// where the state is, so that nothing is copied into an intermediate form. `timeout` = how long the caller still waits,
+// 0 = as long as the node itself would; the answer comes before it ends, so that the caller sees our reason.
+
+/// Goes through the log. `message` is the request's wire form, as it will stand in the log.
+struct V3Write {
+  enum class Kind : uint8_t { kPut, kDeleteRange, kTxn, kCompact, kLeaseGrant, kLeaseRevoke, kAlarm };
+  Call call;
+  Kind kind = Kind::kPut;
+  Bytes message;
+  Duration timeout;
+  std::string idempotency_key;  ///< empty = none; the same key and message again gets the first one's answer
+};
+
+/// Reads the state. The message is one of RangeRequest, TxnRequest (only ranges inside), LeaseTimeToLiveRequest,
+/// LeaseLeasesRequest, HashKVRequest, HashRequest, AlarmRequest (GET), MemberListRequest, by `kind`.
+struct V3Read {
+  enum class Kind : uint8_t { kRange, kRangeStream, kTxn, kLeaseTimeToLive, kLeaseLeases, kHashKv, kHash, kAlarms, kMemberList, kStatus };
+  Call call;
+  Kind kind = Kind::kRange;
+  std::unique_ptr<google::protobuf::Message> message;
+  bool linearizable = true;
+  Duration timeout;
+};
+
+/// One renewal; answered with an encoded LeaseKeepAliveResponse (TTL 0 = no such lease), in the order of the requests.
+struct V3KeepAlive { Call call; int64_t lease = 0; };
+
+/// A stream of watches: opened by its first WatchMessage, ended by CancelCall. Answers are Reply::watch.
+struct V3WatchMessage { Call call; std::unique_ptr<google::protobuf::Message> message; };  ///< an etcdserverpb.WatchRequest
+/// The stream's own queue is full (false), or has drained (true): the node holds its events back meanwhile and reads
+/// them from history later.
+struct V3WatchFlow { Call call; bool open = true; };
+
+/// The next part of a kRangeStream or V3Snapshot answer (Reply::final false) may come.
+struct V3More { Call call; };
+/// The state as a stream of SnapshotResponse messages, the SHA-256 last.
+struct V3Snapshot { Call call; };
+/// Answered with the encoded response message.
+struct V3MoveLeader { Call call; uint64_t target = 0; Duration timeout; };
+struct V3Defragment { Call call; };
+
+/// The client of this call is gone: frees its watches, its waiting reads, its streams. A write already proposed goes on.
+/// Not answered. Unknown calls are ignored.
+struct CancelCall { Call call; };
+
+using Request = std::variant<V2Write, V2Read, V2Watch, CancelWatch, ChangeMember, V3Write, V3Read, V3KeepAlive, V3WatchMessage, V3WatchFlow,
+                             V3More, V3Snapshot, V3MoveLeader, V3Defragment, CancelCall>;
 
 // ---- what a handler may see of the cluster ------------------------------------------------------------------
 
@@ -126,12 +177,22 @@ class Backend {
 
 // ---- answers: node -> net loop ------------------------------------------------------------------------------
 
+/// One part of a v3 watch stream: an encoded WatchResponse of which only watch_id (field 2) is missing, shared between
+/// all watchers that get the same; the net loop appends the id. -1 is an id like any other.
+struct WatchPart {
+  int64_t watch_id = 0;
+  Bytes response;
+};
+/// What a watch stream gets from one turn of the node loop, in order.
+struct WatchParts { std::vector<WatchPart> parts; };
+
 /// One answer, or one part of a watch. Of the headers: X-Etcd-Index = etcd_index, X-Raft-Index, X-Raft-Term.
 struct Reply {
   uint64_t token = 0;
   /// Nothing (monostate) only with `registered`. Status: the node gave up (Unavailable, DeadlineExceeded,
   /// OutcomeUnknown ...), or the result of ChangeMember (OK for update and remove).
-  std::variant<std::monostate, v2::EventPtr, v2::Error, Status, Member> body;
+  /// Bytes: an encoded v3 response message.
+  std::variant<std::monostate, v2::EventPtr, v2::Error, Status, Member, Bytes, WatchParts> body;
   /// For a watch: the index when it was registered. For the rest: the index of the outcome.
   uint64_t etcd_index = 0;
   uint64_t raft_index = 0;
