@@ -86,8 +86,16 @@ Node::Node(const Options& options, storage::FileSystem& file_system, Bootstrappe
                              [this](const Status& status) { loop_->mailbox().post(SnapshotFailed{status}); }});
   loop_ = std::make_unique<NodeLoop>(
       settings_from(options, identity), std::move(bootstrapped.restored), std::move(bootstrapped.machine),
-      NodeLoop::Ports{log_.get(), snapshotter_.get(), transport_.get(), fatal,
-                      [this](const raft::Membership& membership) { transport_->set_peers(peers_of(membership)); }});
+      NodeLoop::Ports{
+          .write = [this](std::vector<raft::Write>&& writes) { log_->submit(std::move(writes)); },
+          .send = [this](std::vector<raft::Message>&& messages) { transport_->send(std::move(messages)); },
+          .send_app = [this](NodeId to, uint8_t type, Bytes payload) { transport_->send_app(to, type, std::move(payload)); },
+          .make_snapshot = [this](auto engine, const raft::SnapshotMeta& meta) { snapshotter_->make(std::move(engine), meta); },
+          .read_snapshot = [this](const raft::SnapshotRead& read) { snapshotter_->read(read); },
+          .peers_changed = [this](const raft::Membership& membership) { transport_->set_peers(peers_of(membership)); },
+          .fatal = fatal,
+          .log_stats = &log_->stats()},
+      clock_);
 }
 
 Node::~Node() { stop(); }

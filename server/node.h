@@ -9,6 +9,8 @@
 #include "server/api/api.h"
 #include "server/bootstrap.h"
 #include "server/node_loop.h"
+#include "server/snapshotter.h"
+#include "server/transport/transport.h"
 
 namespace rallypoint::server {
 
@@ -35,6 +37,7 @@ class Node final : public Backend, public TransportHandler {
   [[noreturn]] static void fatal(const Status& status);
 
   const Options options_;
+  const SystemClock clock_;
   std::unique_ptr<DirectoryLock> lock_;
   uint64_t cluster_id_;
   std::unique_ptr<LogLoop> log_;

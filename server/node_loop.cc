@@ -8,66 +8,61 @@
 namespace rallypoint::server {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
 constexpr uint8_t kForwardedCommands = 1;
 constexpr Duration kRegisterAgain = Duration::millis(500);
 constexpr Duration kViewPeriod = Duration::millis(50);
 /// How long a leader that was asked to stop waits for its successor: an exit has 100 ms in all.
 constexpr Duration kHandOver = Duration::millis(60);
 
-Instant monotonic_now() {
-  return {std::chrono::duration_cast<std::chrono::microseconds>(SteadyClock::now().time_since_epoch()).count()};
-}
-int64_t wall_now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
-NodeLoop::NodeLoop(NodeSettings settings, raft::RestoredState restored, std::unique_ptr<StateMachine> machine, Ports ports)
+NodeLoop::NodeLoop(NodeSettings settings, raft::RestoredState restored, std::unique_ptr<StateMachine> machine, Ports ports,
+                   const Clock& time)
     : settings_(std::move(settings)),
       ports_(std::move(ports)),
+      time_(time),
       machine_(std::move(machine)),
       core_(settings_.raft, settings_.seed, std::move(restored)),
       requests_(settings_.raft.id, {}),
-      now_(monotonic_now()),
+      now_(time.monotonic()),
+      next_tick_(now_),
       compacted_(core_.first_index().is_zero() ? Index() : core_.first_index() - 1),
-      start_unix_ns_(wall_now_ns()) {
+      start_unix_ns_(time_.wall_unix_ns()) {
   clock_.advance(now_, false);
   clock_.restart_from(machine_->cluster_time());
   publish_view(true);
 }
 
 void NodeLoop::run() {
-  drain();
-  auto next_tick = SteadyClock::now();
-  while (!(shutting_down_ && (!is_leader() || shutdown_until_ < now_))) {
-    std::vector<NodeEvent> events = mailbox_.take_until(next_tick);
-    now_ = monotonic_now();
-    clock_.advance(now_, !soft_.leader.is_zero());
-    for (NodeEvent& event : events) handle(event);
-    if (const auto at = SteadyClock::now(); at >= next_tick) {
-      // After a pause the missed ticks are not made up for: nobody was heard meanwhile either.
-      next_tick = at + std::chrono::microseconds(settings_.tick.us);
-      tick(now_);
-    }
-    propose();
-    drain();
-    requests_.serve_reads(*machine_, clock(), position());
-    if (const uint64_t read = soft_.leader.is_zero() ? 0 : requests_.take_read(now_)) {
-      core_.step(raft::Read{read});
-      drain();
-      requests_.serve_reads(*machine_, clock(), position());
-      // A write whose lost compare would win by now has become a proposal.
-      propose();
-      drain();
-    }
-    requests_.flush();
-    publish_view(false);
-  }
+  while (!is_done())
+    turn(mailbox_.take_until(std::chrono::steady_clock::time_point(std::chrono::microseconds(next_tick_.us))));
 }
 
-v2::Clock NodeLoop::clock() const { return {clock_.now(), wall_now_ns()}; }
+void NodeLoop::turn(std::vector<NodeEvent> events) {
+  now_ = time_.monotonic();
+  clock_.advance(now_, !soft_.leader.is_zero());
+  for (NodeEvent& event : events) handle(event);
+  if (next_tick_ <= now_) {
+    // After a pause the missed ticks are not made up for: nobody was heard meanwhile either.
+    next_tick_ = now_ + settings_.tick;
+    tick(now_);
+  }
+  propose();
+  drain();
+  requests_.serve_reads(*machine_, clock(), position());
+  if (const uint64_t read = soft_.leader.is_zero() ? 0 : requests_.take_read(now_)) {
+    core_.step(raft::Read{read});
+    drain();
+    requests_.serve_reads(*machine_, clock(), position());
+    // A write whose lost compare would win by now has become a proposal.
+    propose();
+    drain();
+  }
+  requests_.flush();
+  publish_view(false);
+}
+
+v2::Clock NodeLoop::clock() const { return {clock_.now(), time_.wall_unix_ns()}; }
 
 void NodeLoop::handle(NodeEvent& event) {
   if (auto* batch = std::get_if<std::vector<Request>>(&event)) {
@@ -113,11 +108,11 @@ void NodeLoop::drain() {
 }
 
 void NodeLoop::carry_out(raft::Output& output) {
-  if (!output.writes.empty()) ports_.log->submit(std::move(output.writes));
-  if (!output.messages.empty() && ports_.transport != nullptr) {
+  if (!output.writes.empty()) ports_.write(std::move(output.writes));
+  if (!output.messages.empty()) {
     for (const raft::Message& message : output.messages)
       if (std::holds_alternative<raft::AppendRequest>(message.body)) ++appends_sent_;
-    ports_.transport->send(std::move(output.messages));
+    ports_.send(std::move(output.messages));
   }
   if (output.soft_state) soft_state_changed(*output.soft_state);
   if (!output.committed.empty()) apply(output.committed);
@@ -127,8 +122,8 @@ void NodeLoop::carry_out(raft::Output& output) {
   }
   for (const raft::TransferResult& result : output.transfer_results)
     log_info("leadership transfer", {{"result", result.status}});
-  if (output.snapshot_wanted) ports_.snapshotter->make(machine_->engine(), machine_->applied());
-  for (const raft::SnapshotRead& read : output.snapshot_reads) ports_.snapshotter->read(read);
+  if (output.snapshot_wanted) ports_.make_snapshot(machine_->engine(), machine_->applied());
+  for (const raft::SnapshotRead& read : output.snapshot_reads) ports_.read_snapshot(read);
 }
 
 void NodeLoop::apply(std::vector<raft::Entry>& committed) {
@@ -162,12 +157,12 @@ void NodeLoop::propose() {
     for (const std::string& url : settings_.client_urls) registration->add_client_urls(url);
     Bytes encoded(command.SerializeAsString());
     if (is_leader()) forwarded_.push_back(std::move(encoded));
-    else ports_.transport->send_app(soft_.leader, kForwardedCommands, encode_commands({encoded}));
+    else ports_.send_app(soft_.leader, kForwardedCommands, encode_commands({encoded}));
   }
   std::vector<Bytes> commands = requests_.take_proposals(now_);
   if (!is_leader()) {
     forwarded_.clear();
-    if (!commands.empty()) ports_.transport->send_app(soft_.leader, kForwardedCommands, encode_commands(commands));
+    if (!commands.empty()) ports_.send_app(soft_.leader, kForwardedCommands, encode_commands(commands));
     return;
   }
   std::move(forwarded_.begin(), forwarded_.end(), std::back_inserter(commands));
@@ -176,7 +171,7 @@ void NodeLoop::propose() {
   raft::Propose proposal;
   std::vector<Bytes> part;
   size_t bytes = 0;
-  const EntryTime time{clock_.now(), wall_now_ns()};
+  const EntryTime time{clock_.now(), time_.wall_unix_ns()};
   const auto close = [&] {
     if (part.empty()) return;
     proposal.batch.push_back({0, encode_entry(time, part)});
@@ -200,7 +195,7 @@ void NodeLoop::tick(Instant now) {
   // Deadlines run only under a leader that has caught up with its own state.
   if (is_leader() && leading_since_ == soft_.term && machine_->applied().index >= expiry_proposed_at_) {
     if (auto deadline = machine_->tree().next_deadline(); deadline && *deadline <= clock_.now()) {
-      core_.step(raft::Propose{{{0, encode_entry({clock_.now(), wall_now_ns()}, {})}}});
+      core_.step(raft::Propose{{{0, encode_entry({clock_.now(), time_.wall_unix_ns()}, {})}}});
       expiry_proposed_at_ = core_.last_index();
     }
   }
@@ -247,7 +242,7 @@ void NodeLoop::soft_state_changed(const raft::SoftState& state) {
     log_info("role", {{"role", raft::role_name(state.role)}, {"leader", state.leader.value()}});
   if (new_leader && !state.leader.is_zero()) {
     ++leader_changes_;
-    leader_start_unix_ns_ = wall_now_ns();
+    leader_start_unix_ns_ = time_.wall_unix_ns();
     clock_.restart_from(machine_->cluster_time());
     expiry_proposed_at_ = Index();
     registered_at_ = Instant();
@@ -297,10 +292,10 @@ void NodeLoop::publish_view(bool at_once) {
   view.append_requests_sent = appends_sent_;
   view.start_unix_ns = start_unix_ns_;
   view.leader_start_unix_ns = leader_start_unix_ns_;
-  if (ports_.log != nullptr) {
-    view.wal_syncs = ports_.log->stats().syncs;
-    view.wal_bytes_written = ports_.log->stats().bytes;
-    view.wal_sync_us_total = ports_.log->stats().sync_us;
+  if (ports_.log_stats != nullptr) {
+    view.wal_syncs = ports_.log_stats->syncs;
+    view.wal_bytes_written = ports_.log_stats->bytes;
+    view.wal_sync_us_total = ports_.log_stats->sync_us;
   }
   if (is_leader())
     for (const Member& member : view.members)

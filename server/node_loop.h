@@ -15,13 +15,12 @@
 
 #include "raft/core.h"
 #include "server/api/api.h"
+#include "server/clock.h"
 #include "server/cluster_clock.h"
 #include "server/log_loop.h"
 #include "server/mailbox.h"
 #include "server/requests.h"
-#include "server/snapshotter.h"
 #include "server/state/state_machine.h"
-#include "server/transport/transport.h"
 
 namespace rallypoint::server {
 
@@ -49,22 +48,32 @@ struct NodeSettings {
 
 class NodeLoop {
  public:
-  /// Where effects go; all of them only post. `transport` is null on a node without peers.
+  /// Where effects go; all of them only post, none may be empty. A simulator puts its own in.
   struct Ports {
-    LogLoop* log = nullptr;
-    Snapshotter* snapshotter = nullptr;
-    Transport* transport = nullptr;
-    std::function<void(const Status&)> fatal;
+    std::function<void(std::vector<raft::Write>&&)> write;
+    std::function<void(std::vector<raft::Message>&&)> send;
+    std::function<void(NodeId to, uint8_t type, Bytes payload)> send_app;
+    std::function<void(std::shared_ptr<storage::Engine>, const raft::SnapshotMeta&)> make_snapshot;
+    std::function<void(const raft::SnapshotRead&)> read_snapshot;
     std::function<void(const raft::Membership&)> peers_changed;
+    std::function<void(const Status&)> fatal;  ///< does not return control to normal work
+    const LogStats* log_stats = nullptr;       ///< for the view; may be null
   };
-  NodeLoop(NodeSettings settings, raft::RestoredState restored, std::unique_ptr<StateMachine> machine, Ports ports);
+  /// `time` must outlive the loop.
+  NodeLoop(NodeSettings settings, raft::RestoredState restored, std::unique_ptr<StateMachine> machine, Ports ports, const Clock& time);
 
-  void run();  ///< until Shutdown has been carried out
+  void run();  ///< turns, until Shutdown has been carried out
+  /// One turn: takes what waits, steps the core, carries out what follows. A simulator calls it when something was
+  /// posted and whenever next_tick() is due.
+  void turn() { turn(mailbox_.try_take()); }
+  [[nodiscard]] Instant next_tick() const { return next_tick_; }
+  [[nodiscard]] bool is_done() const { return shutting_down_ && (!is_leader() || shutdown_until_ < now_); }
   [[nodiscard]] Mailbox<NodeEvent>& mailbox() { return mailbox_; }
   /// A picture of a few milliseconds ago; from any thread.
   [[nodiscard]] ClusterView view() const;
 
  private:
+  void turn(std::vector<NodeEvent> events);
   void handle(NodeEvent& event);
   void drain();                       ///< effects of the core, until there are none
   void carry_out(raft::Output& output);
@@ -84,6 +93,7 @@ class NodeLoop {
 
   NodeSettings settings_;
   Ports ports_;
+  const Clock& time_;
   std::unique_ptr<StateMachine> machine_;
   raft::Core core_;
   raft::SoftState soft_;
@@ -92,6 +102,7 @@ class NodeLoop {
   Mailbox<NodeEvent> mailbox_;
   std::vector<Bytes> forwarded_;      ///< commands of other nodes, for this drain's entry
   Instant now_;                       ///< monotonic, as of this turn of the loop
+  Instant next_tick_;
   Instant registered_at_;             ///< when the registration was last proposed
   Term leading_since_;                ///< term whose first entry this leader has applied; deadlines run only then
   Index expiry_proposed_at_;          ///< last index when a time-only entry was proposed
