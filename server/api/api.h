@@ -21,6 +21,7 @@
 #include "raft/base/bytes.h"
 #include "raft/base/status.h"
 #include "raft/base/units.h"
+#include "server/state/v3_kinds.h"
 #include "storage/v2/v2_stats.h"
 #include "storage/v2/v2_types.h"
 
@@ -59,7 +60,7 @@ struct ChangeMember {
 
 /// Goes through the log. `message` is the request's wire form, as it will stand in the log.
 struct V3Write {
-  enum class Kind : uint8_t { kPut, kDeleteRange, kTxn, kCompact, kLeaseGrant, kLeaseRevoke, kAlarm };
+  using Kind = V3WriteKind;
   Call call;
   Kind kind = Kind::kPut;
   Bytes message;

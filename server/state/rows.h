@@ -1,4 +1,5 @@
-// Keys of the state machine's own rows in the engine. Each table has a prefix; v2 rows begin with '2' (v2_tree.h).
+// Keys of the state machine's own rows in the engine. Each table has a prefix; v2 rows begin with '2' (v2_tree.h),
+// the keyspace's with 'k', leases' with 'l'.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,8 @@ namespace rallypoint::server::rows {
 inline constexpr std::string_view kMeta = "0meta";     ///< one row: pb::StateMeta
 inline constexpr std::string_view kMember = "1m";      ///< + id: pb::MemberAttributes
 inline constexpr std::string_view kSession = "1s";     ///< + id: pb::Session
+inline constexpr std::string_view kAlarm = "1a";       ///< + member id + type: "a" raised by the quota, "m" by hand
+inline constexpr std::string_view kKeptAnswer = "1i";  ///< + serial number: pb::KeptAnswer
 
 /// The prefix with a big-endian number behind it, so that rows lie in the order of the number.
 inline std::string numbered(std::string_view prefix, uint64_t number) {

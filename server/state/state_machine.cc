@@ -5,6 +5,7 @@
 #include "raft/base/crc32c.h"
 #include "server/state/command.pb.h"
 #include "server/state/rows.h"
+#include "server/state/v3_kinds.h"
 #include "server/state/v2_command.h"
 
 namespace rallypoint::server {
@@ -13,13 +14,16 @@ constexpr uint64_t kStateVersion = 1;
 }
 
 Result<std::unique_ptr<StateMachine>> StateMachine::open(std::shared_ptr<storage::Engine> engine,
-                                                         const raft::Membership& bootstrap) {
-  std::unique_ptr<StateMachine> machine(new StateMachine(std::move(engine)));
+                                                         const raft::Membership& bootstrap, const Settings& settings) {
+  std::unique_ptr<StateMachine> machine(new StateMachine(std::move(engine), settings));
   RALLY_RETURN_IF_ERROR(machine->load(bootstrap));
   return machine;
 }
 
 Status StateMachine::load(const raft::Membership& bootstrap) {
+  auto v3 = V3State::open(engine_, settings_.v3);
+  if (!v3.is_ok()) return v3.status();
+  v3_ = std::move(*v3);
   auto row = engine_->get(rows::kMeta);
   if (!row.is_ok()) return row.status();
   if (!row->has_value()) {
@@ -73,31 +77,61 @@ Status StateMachine::apply_commands(const raft::Entry& entry, Effects& effects) 
   time_.wall_unix_ns = decoded->time.wall_unix_ns;
   const v2::Clock now{time_.cluster_time, time_.wall_unix_ns};
   for (v2::EventPtr& event : tree_.expire(now)) effects.events.push_back(std::move(event));
-  for (std::string_view command : decoded->commands) apply_command(command, entry.index, now, effects);
+  v3_->expire(now.cluster_time);
+  for (std::string_view command : decoded->commands) RALLY_RETURN_IF_ERROR(apply_command(command, entry, now, effects));
   return Status::ok();
 }
 
-void StateMachine::apply_command(std::string_view bytes, Index index, const v2::Clock& now, Effects& effects) {
+Status StateMachine::apply_command(std::string_view bytes, const raft::Entry& entry, const v2::Clock& now, Effects& effects) {
   // Whatever is wrong with a command is wrong with it on every node, so skipping it keeps them equal.
   pb::Command command;
-  if (!command.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  if (!command.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return Status::ok();
   const NodeId node(command.node());
   if (command.body_case() == pb::Command::kRegisterNode) {
     const pb::RegisterNode& registration = command.register_node();
-    sessions_.register_node(node, registration.nonce(), index);
+    sessions_.register_node(node, registration.nonce(), entry.index);
     attributes_[node] = {registration.name(), {registration.client_urls().begin(), registration.client_urls().end()}};
     changed_attributes_.push_back(node);
     effects.members_changed = true;
-    return;
+    return Status::ok();
   }
-  if (sessions_.admit(node, command.incarnation(), command.sequence(), command.low_water()) != Sessions::Verdict::kApply) return;
-  if (command.body_case() != pb::Command::kV2Write) return;
+  if (sessions_.admit(node, command.incarnation(), command.sequence(), command.low_water()) != Sessions::Verdict::kApply) return Status::ok();
+  if (command.body_case() != pb::Command::kV2Write) return apply_v3(command, entry, effects);
   auto request = from_proto(command.v2_write());
-  if (!request) return;
+  if (!request) return Status::ok();
   v2::Outcome outcome = tree_.apply(*request, now);
   if (const auto* event = std::get_if<v2::EventPtr>(&outcome)) effects.events.push_back(*event);
   effects.answers.push_back({node, command.incarnation(), command.sequence(), std::move(outcome)});
+  return Status::ok();
 }
+
+Status StateMachine::apply_v3(const pb::Command& command, const raft::Entry& entry, Effects& effects) {
+  const NodeId node(command.node());
+  mvcc::Outcome answer;
+  if (command.body_case() == pb::Command::kV3Write) {
+    const pb::V3Write& write = command.v3_write();
+    const auto kind = static_cast<V3WriteKind>(write.kind());
+    const bool wanted = local_ == std::pair(node, command.incarnation());
+    const int64_t compacted = v3_->keyspace().compacted();
+    auto outcome = v3_->apply(write, {settings_.cluster_id, node.value(), entry.term.value()}, wanted, time_.cluster_time);
+    if (!outcome.is_ok()) return outcome.status();
+    answer = std::move(*outcome);
+    if (v3_->keyspace().compacted() != compacted) effects.compacted = v3_->keyspace().compacted();
+    if (kind == V3WriteKind::kLeaseGrant || kind == V3WriteKind::kLeaseRevoke) effects.leases_changed = true;
+  } else if (command.body_case() == pb::Command::kLeaseExpiry) {
+    RALLY_RETURN_IF_ERROR(v3_->apply(command.lease_expiry(), entry.term.value()));
+    effects.leases_changed = true;
+  } else if (command.body_case() == pb::Command::kLeaseCheckpoints) {
+    v3_->apply(command.lease_checkpoints(), entry.term.value());
+    effects.leases_changed = true;
+  } else {
+    return Status::ok();
+  }
+  for (mvcc::Event& event : v3_->keyspace().take_events()) effects.v3_events.push_back(std::move(event));
+  effects.answers.push_back({node, command.incarnation(), command.sequence(), std::move(answer)});
+  return Status::ok();
+}
+
 
 Status StateMachine::write_batch() {
   if (!dirty_) return Status::ok();
@@ -119,8 +153,11 @@ Status StateMachine::write_batch() {
   meta.set_membership(raft::encode_membership(applied_.membership).to_string());
   meta.set_cluster_time_us(time_.cluster_time.us);
   batch.put(std::string(rows::kMeta), meta.SerializeAsString());
+  v3_->collect_changes(batch);
   dirty_ = false;
-  return engine_->write(batch);
+  RALLY_RETURN_IF_ERROR(engine_->write(batch));
+  v3_->changes_written();
+  return Status::ok();
 }
 
 Result<Index> StateMachine::persisted_index() const {
@@ -133,7 +170,7 @@ Result<Index> StateMachine::persisted_index() const {
 }
 
 uint64_t StateMachine::digest() const {
-  uint64_t sum = tree_.digest() * 31 + sessions_.digest();
+  uint64_t sum = (tree_.digest() * 31 + sessions_.digest()) * 31 + v3_->digest();
   for (const auto& [node, attributes] : attributes_) sum = sum * 1000003 + node.value() + crc32c(0, attributes.name);
   return sum;
 }

@@ -18,6 +18,7 @@
 #include "raft/types.h"
 #include "server/state/entry.h"
 #include "server/state/sessions.h"
+#include "server/state/v3_state.h"
 #include "storage/engine/engine.h"
 #include "storage/v2/v2_tree.h"
 
@@ -34,17 +35,30 @@ struct Effects {
     NodeId node;
     uint64_t incarnation = 0;
     uint64_t sequence = 0;
-    v2::Outcome outcome;
+    std::variant<v2::Outcome, mvcc::Outcome> outcome;
   };
   std::vector<Answer> answers;          ///< of commands applied (not of duplicates), in order
   std::vector<v2::EventPtr> events;     ///< for watchers, in order
+  std::vector<mvcc::Event> v3_events;   ///< likewise, of the keyspace
+  int64_t compacted = 0;                ///< the keyspace was compacted up to here, after those events; 0 = it was not
+  bool leases_changed = false;          ///< granted, revoked, checkpointed
   bool members_changed = false;         ///< membership or a member's attributes
+};
+
+struct StateSettings {
+  uint64_t cluster_id = 0;  ///< in every answer's header
+  V3State::Settings v3;
 };
 
 class StateMachine {
  public:
+  using Settings = StateSettings;
   /// Loads the state that the engine holds; an empty engine gives the initial state with `bootstrap`.
-  static Result<std::unique_ptr<StateMachine>> open(std::shared_ptr<storage::Engine> engine, const raft::Membership& bootstrap);
+  static Result<std::unique_ptr<StateMachine>> open(std::shared_ptr<storage::Engine> engine, const raft::Membership& bootstrap,
+                                                     const Settings& settings = {});
+
+  /// Whose clients wait here: answers are made for commands of this node and incarnation only.
+  void set_local(NodeId node, uint64_t incarnation) { local_ = {node, incarnation}; }
 
   /// Applies an entry in memory; its index must follow the last one. Commit it with write_batch().
   Status apply(const raft::Entry& entry, Effects& effects);
@@ -54,6 +68,8 @@ class StateMachine {
   // Reads. All of them show the state as applied, written or not.
   [[nodiscard]] v2::Tree& tree() { return tree_; }
   [[nodiscard]] const v2::Tree& tree() const { return tree_; }
+  [[nodiscard]] V3State& v3() { return *v3_; }
+  [[nodiscard]] const V3State& v3() const { return *v3_; }
   [[nodiscard]] const Sessions& sessions() const { return sessions_; }
   [[nodiscard]] const std::map<NodeId, MemberAttributes>& attributes() const { return attributes_; }
   /// Applied index, its term, and the membership in force there: what a snapshot of the engine stands for.
@@ -65,12 +81,16 @@ class StateMachine {
   [[nodiscard]] uint64_t digest() const;
 
  private:
-  StateMachine(std::shared_ptr<storage::Engine> engine) : engine_(std::move(engine)) {}
+  StateMachine(std::shared_ptr<storage::Engine> engine, const Settings& settings) : engine_(std::move(engine)), settings_(settings) {}
   Status load(const raft::Membership& bootstrap);
   Status apply_commands(const raft::Entry& entry, Effects& effects);
-  void apply_command(std::string_view bytes, Index index, const v2::Clock& now, Effects& effects);
+  Status apply_command(std::string_view bytes, const raft::Entry& entry, const v2::Clock& now, Effects& effects);
+  Status apply_v3(const pb::Command& command, const raft::Entry& entry, Effects& effects);
 
   std::shared_ptr<storage::Engine> engine_;
+  Settings settings_;
+  std::unique_ptr<V3State> v3_;
+  std::pair<NodeId, uint64_t> local_;
   v2::Tree tree_;
   Sessions sessions_;
   std::map<NodeId, MemberAttributes> attributes_;
