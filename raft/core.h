@@ -102,7 +102,8 @@ struct Compact {
 
 /// Change who votes. Several at once go through joint consensus; one voter more or less does not need it.
 struct ChangeMembership {
-  enum class Kind : uint8_t { kAddLearner, kPromote, kDemote, kRemove, kSetContext };
+  /// kAddVoter: a learner that the leader promotes by itself as soon as it has caught up.
+  enum class Kind : uint8_t { kAddLearner, kPromote, kDemote, kRemove, kSetContext, kAddVoter };
   struct Change {
     Kind kind;
     NodeId id;

@@ -45,14 +45,17 @@ void start(CoreState& state, Membership after, std::optional<uint64_t> tag) {
   replication::maybe_commit(state);  // the new majority may be smaller
 }
 
-/// One step for one wiped member, if any needs it and it is safe now.
+/// One step for one member that is to vote (again), if any needs it and it is safe now.
 void bring_back(CoreState& state) {
   if (!may_change(state).is_ok()) return;
   const Membership& current = state.membership();
   for (NodeId id : current.returning) {
     if (!in_sync(state, id)) continue;
     Membership after = current;
-    put_in(after.voters, *find_in(current.learners, id));
+    Member voter = *find_in(current.learners, id);
+    // A member that is new is bound to the disk that caught up.
+    if (voter.directory.is_zero()) voter.directory = state.find_follower(id)->directory;
+    put_in(after.voters, voter);
     drop_from(after.learners, id);
     std::erase(after.returning, id);
     return start(state, std::move(after), std::nullopt);
@@ -160,8 +163,10 @@ Result<Membership> apply_changes(Membership m, const std::vector<ChangeMembershi
     if (id.is_zero()) return Status::invalid_argument("a member's id is never 0");
     switch (change.kind) {
       case Kind::kAddLearner:
+      case Kind::kAddVoter:
         if (find_member(m, id) != nullptr) return Status::already_exists(name(id) + " is a member already");
         put_in(m.learners, {id, change.directory});
+        if (change.kind == Kind::kAddVoter) m.returning.push_back(id);
         break;
       case Kind::kPromote: {
         const Member* learner = find_in(m.learners, id);

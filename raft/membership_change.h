@@ -9,6 +9,9 @@
 // two steps the old disk is out of every majority, so whatever it acked and forgot is not relied on; the
 // leader itself holds all that was committed with its help. Only done while a majority of the smaller
 // membership is alive.
+//
+// A new voter comes the same way (kAddVoter): as a learner, promoted once it has caught up. So a member that
+// never starts, or was added under a wrong address, stands in no majority (etcd#3477, #16798).
 #pragma once
 
 #include "raft/core_state.h"
@@ -18,7 +21,7 @@ namespace rallypoint::raft::membership_change {
 void change(CoreState& state, ChangeMembership event);
 /// The commit index moved: answer, leave the joint phase, step down if this leader is out.
 void on_commit(CoreState& state);
-/// Brings wiped members back, one step at a time.
+/// Promotes who has caught up, brings wiped members back: one step at a time.
 void on_tick(CoreState& state);
 /// Leader: `id` spoke from `directory`; `unbound` = it knows of no membership that binds it.
 void note_directory(CoreState& state, NodeId id, DirectoryId directory, bool unbound);

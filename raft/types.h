@@ -60,8 +60,8 @@ struct Membership {
   std::vector<Member> learners_next;
   /// Opaque to Raft: names, URLs and spent ids of the members, kept by the server's cluster_info.
   Bytes context;
-  /// Learners that were voters until their disk was lost: the leader promotes them by itself once they caught
-  /// up.
+  /// Learners that are to vote: voters that lost their disk, and members added as voters. The leader promotes
+  /// them by itself once they caught up.
   std::vector<NodeId> returning;
   friend bool operator==(const Membership&, const Membership&) = default;
 };

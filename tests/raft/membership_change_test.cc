@@ -71,6 +71,57 @@ TEST_F(MembershipChange, UnboundLearnerIsBoundByItsPromotion) {
   EXPECT_EQ(cluster.node(4).core->membership().voters.back().directory, cluster.node(4).disk.directory);
 }
 
+TEST_F(MembershipChange, NewVoterIsPromotedAndBoundOnceItCaughtUp) {
+  cluster.node(4);
+  ASSERT_TRUE(change(1, {{Kind::kAddVoter, NodeId(4)}}).is_ok());
+  cluster.tick_all(30);
+  EXPECT_EQ(cluster.node(1).core->membership().voters.size(), 3u) << "it has not started: it is in no majority";
+  cluster.start(4);
+  cluster.tick_all(10);
+  const Membership& membership = cluster.node(4).core->membership();
+  const Member* member = find_in(membership.voters, NodeId(4));
+  ASSERT_NE(member, nullptr);
+  EXPECT_EQ(member->directory, cluster.node(4).disk.directory);
+  EXPECT_TRUE(membership.returning.empty());
+}
+
+TEST_F(MembershipChange, NewVoterIsPromotedByTheNextLeaderToo) {
+  cluster.node(4);
+  ASSERT_TRUE(change(1, {{Kind::kAddVoter, NodeId(4)}}).is_ok());
+  cluster.crash(1);
+  ASSERT_NE(cluster.elect(), nullptr);
+  cluster.start(4);
+  cluster.tick_all(30);
+  EXPECT_NE(find_in(cluster.leader()->core->membership().voters, NodeId(4)), nullptr);
+}
+
+TEST_F(MembershipChange, NewVoterThatNeverStartedIsRemovedByTheOldMajority) {
+  cluster.node(4);
+  ASSERT_TRUE(change(1, {{Kind::kAddVoter, NodeId(4)}}).is_ok());
+  cluster.crash(3);
+  EXPECT_TRUE(change(1, {{Kind::kRemove, NodeId(4)}}).is_ok()) << "two of three suffice";
+  EXPECT_TRUE(cluster.node(1).core->membership().returning.empty());
+}
+
+// The disk of a member that is to vote is replaced before it has caught up: only the one that caught up is bound.
+TEST_F(MembershipChange, NewVoterThatChangesItsDiskIsBoundToTheOneThatCaughtUp) {
+  cluster.node(4);
+  cluster.start(4);
+  cluster.lose = [](const Message& message) {
+    return message.to == NodeId(4) && std::holds_alternative<AppendRequest>(message.body);
+  };
+  ASSERT_TRUE(change(1, {{Kind::kAddVoter, NodeId(4)}}).is_ok());
+  cluster.tick_all(5);
+  cluster.crash(4);
+  cluster.wipe(4);
+  cluster.lose = nullptr;
+  cluster.start(4);
+  cluster.tick_all(30);
+  const Member* member = find_in(cluster.node(1).core->membership().voters, NodeId(4));
+  ASSERT_NE(member, nullptr);
+  EXPECT_EQ(member->directory, cluster.node(4).disk.directory);
+}
+
 TEST_F(MembershipChange, OnlyOneAtATime) {
   cluster.isolate(1);
   cluster.step(1, ChangeMembership{1, {{Kind::kRemove, NodeId(3)}}});
