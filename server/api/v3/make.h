@@ -1,0 +1,29 @@
+// The factories that the service table (services.cc) names: one for each method, or group of methods that differ in
+// nothing but a kind. Their files: kv, watch, lease, cluster, maintenance, auth, health, lock, election.
+#pragma once
+
+#include <memory>
+
+#include "server/api/v3/services.h"
+#include "server/rpc/rpc.h"
+
+namespace rallypoint::server::v3 {
+
+using Made = std::unique_ptr<RpcHandler>;
+
+Made make_range(Rpc& rpc, const V3Settings& settings);
+Made make_range_stream(Rpc& rpc, const V3Settings& settings);
+Made make_put(Rpc& rpc, const V3Settings& settings);
+Made make_delete_range(Rpc& rpc, const V3Settings& settings);
+Made make_txn(Rpc& rpc, const V3Settings& settings);
+Made make_compact(Rpc& rpc, const V3Settings& settings);
+
+Made make_watch(Rpc& rpc, const V3Settings& settings);
+
+Made make_lease_grant(Rpc& rpc, const V3Settings& settings);
+Made make_lease_revoke(Rpc& rpc, const V3Settings& settings);
+Made make_lease_keep_alive(Rpc& rpc, const V3Settings& settings);
+Made make_lease_time_to_live(Rpc& rpc, const V3Settings& settings);
+Made make_lease_leases(Rpc& rpc, const V3Settings& settings);
+
+}  // namespace rallypoint::server::v3
