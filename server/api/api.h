@@ -150,6 +150,10 @@ struct ClusterView {
   uint64_t wal_bytes_written = 0;
   uint64_t wal_sync_us_total = 0;
   uint64_t db_bytes = 0;
+  uint64_t db_bytes_in_use = 0;      ///< live bytes of the v3 keyspace: what the quota counts
+  int64_t quota_bytes = 0;           ///< 0 = none
+  struct Alarm { uint64_t member_id = 0; int type = 0; };  ///< an etcdserverpb::AlarmType
+  std::vector<Alarm> alarms;
   std::vector<FollowerView> followers;
   v2::StoreStats v2;
   uint64_t v2_watchers = 0;

@@ -45,6 +45,8 @@ class Rpc {
   /// What is left of the caller's deadline; 0 = it set none.
   [[nodiscard]] virtual Duration time_left() const = 0;
   virtual Backend& backend() = 0;
+  /// RpcHandler::on_wake() once, at least that much later; a later call replaces an earlier one.
+  virtual void wake_after(Duration delay) { (void)delay; }
 
  protected:
   ~Rpc() = default;
@@ -62,6 +64,7 @@ class RpcHandler {
   virtual void on_half_close() {}
   virtual void on_reply(Reply&& reply) = 0;
   virtual void on_writable() {}
+  virtual void on_wake() {}
   /// The client is gone, or its deadline has passed; the transport has answered what there was to answer. Must free what
   /// the backend holds (CancelCall). The handler is destroyed afterwards.
   virtual void on_cancel() {}
