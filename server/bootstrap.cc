@@ -212,7 +212,8 @@ Result<Bootstrapped> bootstrap(const Options& options, storage::FileSystem& fs) 
   RALLY_RETURN_IF_ERROR(storage::remove_unfinished_snapshots(fs, node.state_directory->snapshots()));
   auto engine = storage::RocksEngine::open(node.state_directory->current().path);
   if (!engine.is_ok()) return engine.status();
-  auto machine = StateMachine::open(std::shared_ptr<storage::Engine>(std::move(*engine)), recovered->start.membership);
+  auto machine = StateMachine::open(std::shared_ptr<storage::Engine>(std::move(*engine)), recovered->start.membership,
+                                    {node.identity.cluster_id, {}});
   if (!machine.is_ok()) return machine.status();
   node.machine = std::move(*machine);
   RALLY_RETURN_IF_ERROR(reconcile(node, *recovered));

@@ -33,6 +33,12 @@ NodeSettings settings_from(const Options& options, const Identity& identity) {
   settings.compact_entries = options.snapshot_count;
   settings.keep_entries = std::max<uint64_t>(1, options.snapshot_count / 2);
   settings.name = identity.name;
+  settings.state.cluster_id = identity.cluster_id;
+  settings.requests.v3.cluster_id = identity.cluster_id;
+  settings.requests.v3.timeout = Duration::millis(5000 + 2 * int64_t{options.election_timeout_ms});
+  settings.requests.v3.quota_bytes = static_cast<int64_t>(options.quota_backend_bytes);
+  settings.requests.v3.watch.fragment_bytes = options.max_request_bytes;
+  settings.requests.v3.watch.progress_every = Duration::millis(static_cast<int64_t>(options.watch_progress_notify_ms));
   for (const Url& url : options.advertise_client_urls) settings.client_urls.push_back(url.to_string());
   return settings;
 }
@@ -83,6 +89,7 @@ Node::Node(const Options& options, storage::FileSystem& file_system, Bootstrappe
       file_system, snapshots,
       Snapshotter::Callbacks{[this](raft::SnapshotReady ready) { loop_->mailbox().post(std::move(ready)); },
                              [this](raft::SnapshotBytes bytes) { loop_->mailbox().post(std::move(bytes)); },
+                             [this](SnapshotPart part) { loop_->mailbox().post(std::move(part)); },
                              [this](const Status& status) { loop_->mailbox().post(SnapshotFailed{status}); }});
   loop_ = std::make_unique<NodeLoop>(
       settings_from(options, identity), std::move(bootstrapped.restored), std::move(bootstrapped.machine),
@@ -92,6 +99,7 @@ Node::Node(const Options& options, storage::FileSystem& file_system, Bootstrappe
           .send_app = [this](NodeId to, uint8_t type, Bytes payload) { transport_->send_app(to, type, std::move(payload)); },
           .make_snapshot = [this](auto engine, const raft::SnapshotMeta& meta) { snapshotter_->make(std::move(engine), meta); },
           .read_snapshot = [this](const raft::SnapshotRead& read) { snapshotter_->read(read); },
+          .save_snapshot = [this](const SnapshotJob& job, auto engine, const raft::SnapshotMeta& meta) { snapshotter_->serve(job, std::move(engine), meta); },
           .peers_changed = [this](const raft::Membership& membership) { transport_->set_peers(peers_of(membership)); },
           .fatal = fatal,
           .log_stats = &log_->stats()},

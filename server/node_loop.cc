@@ -9,6 +9,10 @@ namespace rallypoint::server {
 namespace {
 
 constexpr uint8_t kForwardedCommands = 1;
+constexpr uint8_t kLeaseQuestions = 2;
+constexpr uint8_t kLeaseAnswers = 3;
+/// Rows that one tick's slice of physical compaction may delete.
+constexpr size_t kCompactRows = 1000;
 constexpr Duration kRegisterAgain = Duration::millis(500);
 constexpr Duration kViewPeriod = Duration::millis(50);
 /// How long a leader that was asked to stop waits for its successor: an exit has 100 ms in all.
@@ -23,7 +27,7 @@ NodeLoop::NodeLoop(NodeSettings settings, raft::RestoredState restored, std::uni
       time_(time),
       machine_(std::move(machine)),
       core_(settings_.raft, settings_.seed, std::move(restored)),
-      requests_(settings_.raft.id, {}),
+      requests_(settings_.raft.id, settings_.requests),
       now_(time.monotonic()),
       next_tick_(now_),
       compacted_(core_.first_index().is_zero() ? Index() : core_.first_index() - 1),
@@ -35,7 +39,7 @@ NodeLoop::NodeLoop(NodeSettings settings, raft::RestoredState restored, std::uni
 
 void NodeLoop::run() {
   while (!is_done())
-    turn(mailbox_.take_until(std::chrono::steady_clock::time_point(std::chrono::microseconds(next_tick_.us))));
+    turn(busy_ ? mailbox_.try_take() : mailbox_.take_until(std::chrono::steady_clock::time_point(std::chrono::microseconds(next_tick_.us))));
 }
 
 void NodeLoop::turn(std::vector<NodeEvent> events) {
@@ -49,23 +53,69 @@ void NodeLoop::turn(std::vector<NodeEvent> events) {
   }
   propose();
   drain();
-  requests_.serve_reads(*machine_, clock(), position());
+  ask_about_leases();
+  requests_.serve_reads(*machine_, now_, clock(), position());
   if (const uint64_t read = soft_.leader.is_zero() ? 0 : requests_.take_read(now_)) {
     core_.step(raft::Read{read});
     drain();
-    requests_.serve_reads(*machine_, clock(), position());
+    requests_.serve_reads(*machine_, now_, clock(), position());
     // A write whose lost compare would win by now has become a proposal.
     propose();
     drain();
   }
+  for (auto& [to, answers] : requests_.lease_desk().take_answers()) ports_.send_app(to, kLeaseAnswers, std::move(answers));
+  auto behind = requests_.v3().catch_up(*machine_, now_, position());
+  if (!behind.is_ok()) return ports_.fatal(behind.status());
+  busy_ = *behind;
+  for (const SnapshotJob& job : requests_.v3().take_snapshot_jobs()) ports_.save_snapshot(job, machine_->engine(), machine_->applied());
   requests_.flush();
   publish_view(false);
+}
+
+void NodeLoop::ask_about_leases() {
+  if (is_leader()) return requests_.take_lease_questions_here(now_);
+  if (soft_.leader.is_zero()) return;
+  if (Bytes questions = requests_.take_lease_questions(now_); !questions.empty()) ports_.send_app(soft_.leader, kLeaseQuestions, std::move(questions));
+}
+
+void NodeLoop::move_leader(const V3MoveLeader& request) {
+  const NodeId target(request.target);
+  if (!is_leader()) return requests_.replies().fail(request.call, Status::failed_precondition("etcdserver: not leader"), position());
+  if (!raft::is_voter(core_.membership(), target))
+    return requests_.replies().fail(request.call, Status::failed_precondition("etcdserver: bad leader transferee"), position());
+  if (target == settings_.raft.id) {
+    etcdserverpb::MoveLeaderResponse response;
+    fill_header(*response.mutable_header(), {settings_.cluster_id, target.value(), soft_.term.value()}, machine_->v3().keyspace().revision());
+    return requests_.replies().add(request.call, Bytes(response.SerializeAsString()));
+  }
+  moves_.emplace_back(request.call, requests_.v3().deadline(request.timeout, now_));
+  core_.step(raft::TransferLeadership{target});
+}
+
+void NodeLoop::defragment(const V3Defragment& request) {
+  fail_if(machine_->engine()->start_compaction());
+  etcdserverpb::DefragmentResponse response;
+  fill_header(*response.mutable_header(), {settings_.cluster_id, settings_.raft.id.value(), soft_.term.value()}, machine_->v3().keyspace().revision());
+  requests_.replies().add(request.call, Bytes(response.SerializeAsString()));
+}
+
+void NodeLoop::lead_or_follow() {
+  lease::Lessor& lessor = machine_->v3().lessor();
+  const bool leads = is_leader() && leading_since_ == soft_.term;
+  if (leads == lessor.is_promoted()) return;
+  if (leads) lessor.promote(now_, Duration::micros(settings_.tick.us * settings_.raft.election_ticks));
+  else lessor.demote();
 }
 
 v2::Clock NodeLoop::clock() const { return {clock_.now(), time_.wall_unix_ns()}; }
 
 void NodeLoop::handle(NodeEvent& event) {
   if (auto* batch = std::get_if<std::vector<Request>>(&event)) {
+    std::erase_if(*batch, [&](const Request& request) {
+      if (auto* move = std::get_if<V3MoveLeader>(&request)) return move_leader(*move), true;
+      if (auto* defragment = std::get_if<V3Defragment>(&request)) return this->defragment(*defragment), true;
+      return false;
+    });
     requests_.take(std::move(*batch), *machine_, now_, clock(), position());
   } else if (auto* messages = std::get_if<std::vector<raft::Message>>(&event)) {
     for (raft::Message& message : *messages) {
@@ -73,6 +123,8 @@ void NodeLoop::handle(NodeEvent& event) {
       core_.step(raft::MessageReceived{std::move(message)});
     }
   } else if (auto* app = std::get_if<PeerApp>(&event)) {
+    if (app->type == kLeaseQuestions && is_leader()) return requests_.lease_desk().on_questions(app->from, app->payload);
+    if (app->type == kLeaseAnswers) return requests_.lease_desk().on_answers(app->payload, *machine_, position());
     if (app->type != kForwardedCommands || !is_leader()) return;  // the origin tries again with the next leader
     auto commands = decode_commands(app->payload);
     if (!commands.is_ok()) return log_warning("dropped forwarded commands", {{"from", app->from.value()}, {"error", commands.status()}});
@@ -88,6 +140,8 @@ void NodeLoop::handle(NodeEvent& event) {
     core_.step(std::move(*ready));
   } else if (auto* bytes = std::get_if<raft::SnapshotBytes>(&event)) {
     core_.step(std::move(*bytes));
+  } else if (auto* part = std::get_if<SnapshotPart>(&event)) {
+    requests_.v3().snapshot_part(std::move(*part), *machine_, position());
   } else if (auto* failed = std::get_if<SnapshotFailed>(&event)) {
     log_error("no snapshot could be made for a follower; free disk space if it is full", {{"error", failed->status}});
   } else if (std::holds_alternative<Shutdown>(event)) {
@@ -120,8 +174,11 @@ void NodeLoop::carry_out(raft::Output& output) {
     if (read.status.is_ok()) requests_.read_confirmed(read.id, read.index);
     else requests_.read_failed(read.id);
   }
-  for (const raft::TransferResult& result : output.transfer_results)
+  for (const raft::TransferResult& result : output.transfer_results) {
     log_info("leadership transfer", {{"result", result.status}});
+    if (result.status.is_ok()) continue;  // told when the new leader is known
+    for (const auto& [call, deadline] : std::exchange(moves_, {})) requests_.replies().fail(call, result.status, position());
+  }
   if (output.snapshot_wanted) ports_.make_snapshot(machine_->engine(), machine_->applied());
   for (const raft::SnapshotRead& read : output.snapshot_reads) ports_.read_snapshot(read);
 }
@@ -135,10 +192,11 @@ void NodeLoop::apply(std::vector<raft::Entry>& committed) {
   core_.step(raft::Applied{machine_->applied().index});
   if (requests_.incarnation() == 0) {
     const uint64_t incarnation = machine_->sessions().incarnation_of(settings_.raft.id, settings_.nonce);
-    if (incarnation != 0) requests_.set_incarnation(incarnation);
+    if (incarnation != 0) requests_.set_incarnation(incarnation), machine_->set_local(settings_.raft.id, incarnation);
   }
   if (is_leader() && machine_->applied().term == soft_.term) leading_since_ = soft_.term;
-  requests_.applied(effects, machine_->tree(), position());
+  lead_or_follow();
+  requests_.applied(effects, *machine_, now_, position());
   if (effects.members_changed) {
     ports_.peers_changed(machine_->applied().membership);
     publish_view(true);
@@ -191,7 +249,7 @@ void NodeLoop::propose() {
 void NodeLoop::tick(Instant now) {
   ++ticks_;
   core_.tick();
-  if (ticks_ % 10 == 0) requests_.tick(now, position());
+  if (ticks_ % 10 == 0) requests_.tick(*machine_, now, position());
   // Deadlines run only under a leader that has caught up with its own state.
   if (is_leader() && leading_since_ == soft_.term && machine_->applied().index >= expiry_proposed_at_) {
     if (auto deadline = machine_->tree().next_deadline(); deadline && *deadline <= clock_.now()) {
@@ -199,6 +257,22 @@ void NodeLoop::tick(Instant now) {
       expiry_proposed_at_ = core_.last_index();
     }
   }
+  if (is_leader() && leading_since_ == soft_.term) {
+    requests_.lease_desk().tick(*machine_, now, soft_.term);
+    if (ticks_ % 10 == 0) requests_.v3().clear_quota_alarm(*machine_, now);
+  }
+  fail_if(machine_->compact_slice(kCompactRows));
+  std::erase_if(moves_, [&](const auto& move) {
+    const bool done = !is_leader() && !soft_.leader.is_zero();
+    if (done) {
+      etcdserverpb::MoveLeaderResponse response;
+      fill_header(*response.mutable_header(), {settings_.cluster_id, settings_.raft.id.value(), soft_.term.value()}, machine_->v3().keyspace().revision());
+      requests_.replies().add(move.first, Bytes(response.SerializeAsString()));
+    } else if (move.second < now) {
+      requests_.replies().fail(move.first, Status::unavailable("etcdserver: request timed out"), position());
+    }
+    return done || move.second < now;
+  });
   if (ticks_ % 100 == 0) compact();
 }
 
@@ -222,15 +296,16 @@ void NodeLoop::compact() {
 }
 
 void NodeLoop::install(SnapshotInstalled& installed) {
-  auto machine = StateMachine::open(std::move(installed.engine), installed.meta.membership);
+  auto machine = StateMachine::open(std::move(installed.engine), installed.meta.membership, settings_.state);
   if (!machine.is_ok()) return ports_.fatal(machine.status());
   if ((*machine)->applied().index != installed.meta.index)
     return ports_.fatal(Status::data_loss("the installed snapshot's state is at index " + std::to_string((*machine)->applied().index.value()) +
                                           ", but it was sent as " + std::to_string(installed.meta.index.value())));
   machine_ = std::move(*machine);
+  machine_->set_local(settings_.raft.id, requests_.incarnation());
   compacted_ = std::max(compacted_, installed.meta.index);
   clock_.at_least(machine_->cluster_time());
-  requests_.state_replaced(*machine_, position());
+  requests_.state_replaced(*machine_, now_, position());
   ports_.peers_changed(machine_->applied().membership);
 }
 
@@ -238,6 +313,7 @@ void NodeLoop::soft_state_changed(const raft::SoftState& state) {
   const bool new_leader = state.leader != soft_.leader || state.term != soft_.term;
   soft_ = state;
   set_log_term(state.term.value());
+  lead_or_follow();
   if (state.role == raft::Role::kLeader || new_leader)
     log_info("role", {{"role", raft::role_name(state.role)}, {"leader", state.leader.value()}});
   if (new_leader && !state.leader.is_zero()) {

@@ -32,7 +32,7 @@ struct SnapshotFailed { Status status; };
 struct Shutdown {};
 
 using NodeEvent = std::variant<std::vector<Request>, std::vector<raft::Message>, PeerApp, PeerLost, raft::Persisted, SnapshotInstalled,
-                               raft::SnapshotReady, raft::SnapshotBytes, SnapshotFailed, Shutdown>;
+                               raft::SnapshotReady, raft::SnapshotBytes, SnapshotPart, SnapshotFailed, Shutdown>;
 
 struct NodeSettings {
   raft::Config raft;
@@ -44,6 +44,8 @@ struct NodeSettings {
   uint64_t nonce = 0;                ///< random per process, for the registration
   std::string name;
   std::vector<std::string> client_urls;
+  StateSettings state;
+  Requests::Limits requests;
 };
 
 class NodeLoop {
@@ -55,6 +57,7 @@ class NodeLoop {
     std::function<void(NodeId to, uint8_t type, Bytes payload)> send_app;
     std::function<void(std::shared_ptr<storage::Engine>, const raft::SnapshotMeta&)> make_snapshot;
     std::function<void(const raft::SnapshotRead&)> read_snapshot;
+    std::function<void(const SnapshotJob&, std::shared_ptr<storage::Engine>, const raft::SnapshotMeta&)> save_snapshot;
     std::function<void(const raft::Membership&)> peers_changed;
     std::function<void(const Status&)> fatal;  ///< does not return control to normal work
     const LogStats* log_stats = nullptr;       ///< for the view; may be null
@@ -79,6 +82,10 @@ class NodeLoop {
   void carry_out(raft::Output& output);
   void apply(std::vector<raft::Entry>& committed);
   void propose();                     ///< what clients and peers asked for, to the leader
+  void ask_about_leases();            ///< clients' questions that only the leader can answer
+  void move_leader(const V3MoveLeader& request);
+  void defragment(const V3Defragment& request);
+  void lead_or_follow();              ///< leases run out only under a leader that has applied an entry of its own term
   void tick(Instant now);
   void compact();
   void install(SnapshotInstalled& installed);
@@ -108,6 +115,8 @@ class NodeLoop {
   Index expiry_proposed_at_;          ///< last index when a time-only entry was proposed
   Index compacted_;
   bool flush_started_ = false;
+  std::vector<std::pair<Call, Instant>> moves_;  ///< clients that wait for the transfer of leadership
+  bool busy_ = false;                 ///< there is more to do than waiting for events
   bool shutting_down_ = false;
   Instant shutdown_until_;
   uint64_t ticks_ = 0;

@@ -110,6 +110,32 @@ void take_number(const Values& values, const char* name, uint64_t low, uint64_t 
   out = number;
 }
 
+/// A time as Go writes it: numbers with units, e.g. 5s, 100ms, 1m30s, 1h.
+void take_millis(const Values& values, const char* name, uint64_t low, uint64_t& out, Mistake& mistake) {
+  const auto found = values.find(name);
+  if (found == values.end()) return;
+  const std::string& text = found->second;
+  uint64_t total = 0;
+  bool good = !text.empty();
+  for (size_t at = 0; good && at < text.size();) {
+    uint64_t number = 0;
+    const auto [stop, error] = std::from_chars(text.data() + at, text.data() + text.size(), number);
+    good = error == std::errc() && number <= 1'000'000'000;
+    at = static_cast<size_t>(stop - text.data());
+    const size_t unit_end = std::min(text.find_first_of("0123456789", at), text.size());
+    const std::string_view unit = std::string_view(text).substr(at, unit_end - at);
+    at = unit_end;
+    if (unit == "ms") total += number;
+    else if (unit == "s") total += number * 1000;
+    else if (unit == "m") total += number * 60'000;
+    else if (unit == "h") total += number * 3'600'000;
+    else good = false;
+  }
+  if (!good || total < low)
+    return mistake.set("--" + std::string(name) + ": \"" + text + "\" is not a time of at least " + std::to_string(low) + "ms such as 5s, 100ms or 1m30s");
+  out = total;
+}
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   while (true) {
@@ -247,6 +273,10 @@ void interpret(const Values& values, Options& options, Mistake& mistake, std::ve
   options.election_timeout_ms = static_cast<uint32_t>(election);
   take_number(values, "snapshot-count", 1, UINT64_MAX, options.snapshot_count, mistake);
   take_number(values, "max-request-bytes", 1024, 1ull << 30, options.max_request_bytes, mistake);
+  take_number(values, "quota-backend-bytes", 0, INT64_MAX, options.quota_backend_bytes, mistake);
+  if (options.quota_backend_bytes == 0) options.quota_backend_bytes = Options().quota_backend_bytes;
+  take_number(values, "max-txn-ops", 1, 100'000, options.max_txn_ops, mistake);
+  take_millis(values, "watch-progress-notify-interval", 100, options.watch_progress_notify_ms, mistake);
   take_number(values, "max-client-connections", 1, 1'000'000, options.max_client_connections, mistake);
   take_urls(values, "listen-client-urls", options.listen_client_urls, mistake);
   take_urls(values, "listen-peer-urls", options.listen_peer_urls, mistake);

@@ -55,6 +55,9 @@ struct Options {
   uint32_t election_timeout_ms = 1000;       ///< at least 5 heartbeats, at most 50000
   uint64_t snapshot_count = 10000;           ///< applied entries between snapshots, >= 1
   uint64_t max_request_bytes = 3 << 19;      ///< body of one request: 1.5 MiB
+  uint64_t quota_backend_bytes = 2ull << 30; ///< live bytes of the v3 keyspace; 0 = this default
+  uint64_t max_txn_ops = 128;                ///< operations per list of a transaction
+  uint64_t watch_progress_notify_ms = 600'000;  ///< between progress notes of a quiet watch
   uint64_t max_client_connections = 20000;   ///< per node; more are refused with a clear answer
   uint32_t net_threads = 0;                  ///< 0 = derive from the cores
   std::string log_level = "info";            ///< debug, info, warn, error

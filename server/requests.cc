@@ -8,105 +8,87 @@
 
 namespace rallypoint::server {
 
+Requests::Requests(NodeId self, const Limits& limits)
+    : self_(self), limits_(limits), proposals_(self), desk_(self, limits.v3.cluster_id, proposals_, replies_), v3_(self, limits.v3, proposals_, replies_) {}
+
 void Requests::take(std::vector<Request>&& batch, StateMachine& machine, Instant now, const v2::Clock& clock,
                     const RaftPosition& at) {
   const Instant deadline = now + limits_.request_timeout;
   for (Request& request : batch) {
-    if (auto* write = std::get_if<V2Write>(&request)) {
+    if (auto* write = std::get_if<V3Write>(&request)) {
+      v3_.write(std::move(*write), machine, now, at);
+    } else if (auto* read = std::get_if<V3Read>(&request)) {
+      take_v3_read(std::move(*read), machine, now, at);
+    } else if (auto* write = std::get_if<V2Write>(&request)) {
       // A compare that is lost here and now costs no log entry: it is answered like a linearizable read.
-      if (machine.tree().would_fail(write->request)) {
-        new_reads_.push_back({write->call, std::move(write->request), deadline});
-      } else {
-        start_write(write->call, std::move(write->request), deadline);
-      }
+      if (machine.tree().would_fail(write->request)) rounds_.add({write->call, std::move(write->request), deadline});
+      else start_write(write->call, write->request, deadline);
     } else if (auto* read = std::get_if<V2Read>(&request)) {
-      if (read->linearizable) new_reads_.push_back({read->call, std::move(read->request), deadline});
+      if (read->linearizable) rounds_.add({read->call, std::move(read->request), deadline});
       else read_now(read->call, read->request, machine, clock, at);
     } else if (auto* watched = std::get_if<V2Watch>(&request)) {
       watch(*watched, machine, at);
     } else if (auto* gone = std::get_if<CancelWatch>(&request)) {
-      cancel(gone->call);
+      cancel_v2(gone->call);
+    } else if (auto* gone = std::get_if<CancelCall>(&request)) {
+      cancel_v3(gone->call);
+    } else if (auto* renewal = std::get_if<V3KeepAlive>(&request)) {
+      desk_.ask(renewal->call, renewal->lease, LeaseDesk::What::kRenew, v3_.deadline({}, now));
+    } else if (auto* message = std::get_if<V3WatchMessage>(&request)) {
+      v3_.watch(*message, machine, now, at);
+    } else if (auto* flow = std::get_if<V3WatchFlow>(&request)) {
+      v3_.flow(*flow);
+    } else if (auto* more = std::get_if<V3More>(&request)) {
+      v3_.more(*more, at);
+    } else if (auto* snapshot = std::get_if<V3Snapshot>(&request)) {
+      v3_.snapshot(*snapshot);
     } else if (auto* change = std::get_if<ChangeMember>(&request)) {
-      fail(change->call, Status::unimplemented("members can't be changed at run time yet"), at);
+      replies_.fail(change->call, Status::unimplemented("members can't be changed at run time yet"), at);
+    } else {
+      RALLY_CHECK(false, "the node loop takes this request itself", request.index());
     }
   }
 }
 
-void Requests::start_write(Call call, v2::WriteRequest request, Instant deadline) {
-  const uint64_t sequence = next_sequence_++;
-  writes_.emplace(sequence, Write{call, std::move(request), {}, deadline, {}});
-  to_propose_.push_back(sequence);
+void Requests::take_v3_read(V3Read&& read, StateMachine& machine, Instant now, const RaftPosition& at) {
+  const Instant deadline = v3_.deadline(read.timeout, now);
+  if (read.kind == V3Read::Kind::kLeaseTimeToLive) {
+    const auto& request = static_cast<const etcdserverpb::LeaseTimeToLiveRequest&>(*read.message);
+    return desk_.ask(read.call, request.id(), request.keys() ? LeaseDesk::What::kTimeLeftAndKeys : LeaseDesk::What::kTimeLeft, deadline);
+  }
+  if (!read.linearizable) return v3_.read(read, machine, at);
+  const Call call = read.call;
+  rounds_.add({call, std::move(read), deadline});
 }
 
-std::vector<Bytes> Requests::take_proposals(Instant now) {
-  std::vector<Bytes> commands;
-  if (incarnation_ == 0) return commands;
-  commands.reserve(to_propose_.size());
-  for (uint64_t sequence : to_propose_) {
-    auto it = writes_.find(sequence);
-    if (it == writes_.end()) continue;
-    Write& write = it->second;
-    if (write.command.empty()) {
-      pb::Command command;
-      command.set_node(self_.value());
-      command.set_incarnation(incarnation_);
-      command.set_sequence(sequence);
-      command.set_low_water(writes_.begin()->first);
-      to_proto(write.request, *command.mutable_v2_write());
-      write.command = Bytes(command.SerializeAsString());
-      write.request = {};
-    }
-    write.proposed = now;
-    commands.push_back(write.command);
-  }
-  to_propose_.clear();
-  return commands;
+void Requests::start_write(Call call, const v2::WriteRequest& request, Instant deadline) {
+  pb::Command command;
+  to_proto(request, *command.mutable_v2_write());
+  proposals_.add(call, Proposals::Kind::kV2, command.SerializeAsString(), deadline);
 }
 
 void Requests::propose_again() {
-  to_propose_.clear();
-  for (const auto& [sequence, write] : writes_) to_propose_.push_back(sequence);
+  proposals_.again();
+  desk_.leader_changed();
 }
 
-uint64_t Requests::take_read(Instant now) {
-  if (new_reads_.empty()) return 0;
-  const uint64_t id = next_read_++;
-  rounds_.emplace(id, Round{std::move(new_reads_), now, {}, false});
-  new_reads_.clear();
-  return id;
+void Requests::take_lease_questions_here(Instant now) {
+  for (LeaseDesk::Pending& pending : desk_.take_pending()) rounds_.add({{}, std::move(pending), now + limits_.request_timeout});
 }
 
-void Requests::read_confirmed(uint64_t id, Index index) {
-  auto it = rounds_.find(id);
-  if (it == rounds_.end()) return;
-  it->second.index = index;
-  it->second.confirmed = true;
-}
-
-void Requests::read_failed(uint64_t id) {
-  auto it = rounds_.find(id);
-  if (it == rounds_.end()) return;
-  std::move(it->second.readings.begin(), it->second.readings.end(), std::back_inserter(new_reads_));
-  rounds_.erase(it);
-}
-
-void Requests::serve_reads(StateMachine& machine, const v2::Clock& clock, const RaftPosition& at) {
-  for (auto it = rounds_.begin(); it != rounds_.end();) {
-    Round& round = it->second;
-    if (!round.confirmed || at.applied < round.index) {
-      ++it;
-      continue;
-    }
-    for (Reading& reading : round.readings) {
-      if (auto* read = std::get_if<v2::ReadRequest>(&reading.what)) {
-        read_now(reading.call, *read, machine, clock, at);
-        continue;
-      }
+void Requests::serve_reads(StateMachine& machine, Instant now, const v2::Clock& clock, const RaftPosition& at) {
+  for (Reading& reading : rounds_.take_ready(at.applied)) {
+    if (auto* read = std::get_if<V3Read>(&reading.what)) {
+      v3_.read(*read, machine, at);
+    } else if (auto* pending = std::get_if<LeaseDesk::Pending>(&reading.what)) {
+      desk_.confirmed(*pending, machine, now, at);
+    } else if (auto* read = std::get_if<v2::ReadRequest>(&reading.what)) {
+      read_now(reading.call, *read, machine, clock, at);
+    } else {
       auto& write = std::get<v2::WriteRequest>(reading.what);
       if (auto error = machine.tree().would_fail(write)) answer(reading.call, *error, error->index, at);
-      else start_write(reading.call, std::move(write), reading.deadline);  // it would win by now
+      else start_write(reading.call, write, reading.deadline);  // it would win by now
     }
-    it = rounds_.erase(it);
   }
 }
 
@@ -115,15 +97,20 @@ void Requests::read_now(Call call, const v2::ReadRequest& request, StateMachine&
   answer(call, machine.tree().read(request, clock), machine.tree().index(), at);
 }
 
-void Requests::applied(const Effects& effects, const v2::Tree& tree, const RaftPosition& at) {
-  for (const Effects::Answer& done : effects.answers) {
-    if (done.node != self_ || done.incarnation != incarnation_) continue;
-    auto it = writes_.find(done.sequence);
-    if (it == writes_.end()) continue;
-    answer(it->second.call, done.outcome, tree.index(), at);
-    writes_.erase(it);
+void Requests::applied(Effects& effects, StateMachine& machine, Instant now, const RaftPosition& at) {
+  for (Effects::Answer& done : effects.answers) {
+    if (done.node != self_ || done.incarnation != incarnation()) continue;
+    const auto waiter = proposals_.finish(done.sequence);
+    if (!waiter || waiter->kind == Proposals::Kind::kInternal) continue;
+    if (auto* outcome = std::get_if<v2::Outcome>(&done.outcome)) answer(waiter->call, std::move(*outcome), machine.tree().index(), at);
+    else v3_.answer(waiter->call, std::move(std::get<mvcc::Outcome>(done.outcome)), at);
   }
-  if (hub_.size() == 0) return;
+  if (effects.leases_changed) desk_.applied(machine, at);
+  v3_.applied(effects, machine, now, at);
+  if (hub_.size() != 0) tell_v2_watchers(effects, at);
+}
+
+void Requests::tell_v2_watchers(const Effects& effects, const RaftPosition& at) {
   std::vector<v2::WatcherHub::Delivery> deliveries;
   for (const v2::EventPtr& event : effects.events) {
     deliveries.clear();
@@ -134,7 +121,7 @@ void Requests::applied(const Effects& effects, const v2::Tree& tree, const RaftP
       auto it = watching_.find(delivery.token);
       if (it == watching_.end()) continue;
       const Watching watching = it->second;
-      reply(watching.call, {0, event, watching.etcd_index, at.applied.value(), at.term.value(), false, delivery.last, encoded});
+      replies_.add(watching.call, Reply{0, event, watching.etcd_index, at.applied.value(), at.term.value(), false, delivery.last, encoded});
       if (delivery.last) {
         watch_of_call_.erase({watching.call.sink, watching.call.token});
         watching_.erase(it);
@@ -149,17 +136,17 @@ void Requests::watch(const V2Watch& request, StateMachine& machine, const RaftPo
   auto added = hub_.add(token, request.request, machine.tree().history(), index);
   if (auto* error = std::get_if<v2::Error>(&added)) return answer(request.call, *error, index, at);
   auto& started = std::get<v2::WatcherHub::Started>(added);
-  reply(request.call, {0, std::monostate{}, index, at.applied.value(), at.term.value(), true, false, {}});
+  replies_.add(request.call, Reply{0, std::monostate{}, index, at.applied.value(), at.term.value(), true, false, {}});
   for (size_t i = 0; i < started.events.size(); ++i) {
     const bool final = !started.registered && i + 1 == started.events.size();
-    reply(request.call, {0, started.events[i], index, at.applied.value(), at.term.value(), false, final, {}});
+    replies_.add(request.call, Reply{0, started.events[i], index, at.applied.value(), at.term.value(), false, final, {}});
   }
   if (!started.registered) return;
   watching_[token] = {request.call, index};
   watch_of_call_[{request.call.sink, request.call.token}] = token;
 }
 
-void Requests::cancel(Call call) {
+void Requests::cancel_v2(Call call) {
   auto it = watch_of_call_.find({call.sink, call.token});
   if (it == watch_of_call_.end()) return;
   hub_.cancel(it->second);
@@ -167,7 +154,15 @@ void Requests::cancel(Call call) {
   watch_of_call_.erase(it);
 }
 
-void Requests::state_replaced(const StateMachine& machine, const RaftPosition& at) {
+void Requests::cancel_v3(Call call) {
+  v3_.cancel(call);
+  desk_.cancel(call);
+  rounds_.erase_if([&](const Reading& reading) {
+    return reading.call.sink == call.sink && reading.call.token == call.token && std::holds_alternative<V3Read>(reading.what);
+  });
+}
+
+void Requests::state_replaced(const StateMachine& machine, Instant now, const RaftPosition& at) {
   const uint64_t index = machine.tree().index();
   for (uint64_t token : hub_.end_all()) {
     auto it = watching_.find(token);
@@ -176,41 +171,33 @@ void Requests::state_replaced(const StateMachine& machine, const RaftPosition& a
   }
   watching_.clear();
   watch_of_call_.clear();
-  for (auto it = writes_.begin(); it != writes_.end();) {
-    if (!machine.sessions().was_applied(self_, incarnation_, it->first)) {
-      ++it;
-      continue;
-    }
-    fail(it->second.call, Status::outcome_unknown("the write was applied, but its answer was lost with a snapshot; read the key again"), at);
-    it = writes_.erase(it);
-  }
+  v3_.state_replaced(machine, now, at);
+  proposals_.finish_if([&](uint64_t sequence) { return machine.sessions().was_applied(self_, incarnation(), sequence); },
+                       [&](const Proposals::Waiter& waiter) {
+                         if (waiter.kind == Proposals::Kind::kInternal) return;
+                         replies_.fail(waiter.call, Status::outcome_unknown("the write was applied, but its answer was lost with a snapshot; read the key again"), at);
+                       });
 }
 
-void Requests::tick(Instant now, const RaftPosition& at) {
-  for (auto it = writes_.begin(); it != writes_.end();) {
-    Write& write = it->second;
-    if (write.deadline < now) {
-      fail(write.call, write.proposed.us == 0
-                           ? Status::unavailable("no leader took the write; it has not been executed")
-                           : Status::outcome_unknown("the cluster did not answer in time; the write may still be executed"), at);
-      it = writes_.erase(it);
-      continue;
+void Requests::tick(const StateMachine& machine, Instant now, const RaftPosition& at) {
+  proposals_.expire(now, [&](const Proposals::Waiter& waiter, bool proposed) {
+    if (waiter.kind == Proposals::Kind::kInternal) return;
+    if (waiter.kind == Proposals::Kind::kV3) {
+      // Not executed for certain: a client may try again. Else it may still be (etcd's own text for both).
+      replies_.fail(waiter.call, proposed ? Status::outcome_unknown("etcdserver: request timed out") : Status::unavailable("etcdserver: request timed out"), at);
+      return;
     }
-    if (write.proposed.us != 0 && write.proposed + limits_.retry_after < now) {
-      write.proposed = now;
-      to_propose_.push_back(it->first);
-    }
-    ++it;
-  }
-  std::vector<uint64_t> lost;
-  for (auto& [id, round] : rounds_)
-    if (!round.confirmed && round.asked + limits_.retry_after < now) lost.push_back(id);
-  for (uint64_t id : lost) read_failed(id);
-  std::erase_if(new_reads_, [&](const Reading& reading) {
-    if (now < reading.deadline) return false;
-    fail(reading.call, Status::unavailable("no leader answered in time; nothing was changed"), at);
-    return true;
+    replies_.fail(waiter.call, proposed ? Status::outcome_unknown("the cluster did not answer in time; the write may still be executed")
+                                        : Status::unavailable("no leader took the write; it has not been executed"), at);
   });
+  proposals_.retry(now, limits_.retry_after);
+  for (Reading& reading : rounds_.tick(now, limits_.retry_after)) {
+    if (std::holds_alternative<LeaseDesk::Pending>(reading.what)) continue;  // the desk has its own deadline
+    const bool v3 = std::holds_alternative<V3Read>(reading.what);
+    replies_.fail(reading.call, Status::unavailable(v3 ? "etcdserver: request timed out" : "no leader answered in time; nothing was changed"), at);
+  }
+  desk_.expire(now, at);
+  v3_.tick(machine, now, at);
 }
 
 void Requests::answer(Call call, v2::Outcome outcome, uint64_t fallback_index, const RaftPosition& at) {
@@ -224,28 +211,12 @@ void Requests::answer(Call call, v2::Outcome outcome, uint64_t fallback_index, c
   }
   out.raft_index = at.applied.value();
   out.raft_term = at.term.value();
-  reply(call, std::move(out));
-}
-
-void Requests::fail(Call call, Status status, const RaftPosition& at) {
-  ++failed_;
-  Reply out;
-  out.body = std::move(status);
-  out.raft_index = at.applied.value();
-  out.raft_term = at.term.value();
-  reply(call, std::move(out));
-}
-
-void Requests::reply(Call call, Reply reply) {
-  reply.token = call.token;
-  replies_[call.sink].push_back(std::move(reply));
+  replies_.add(call, std::move(out));
 }
 
 void Requests::flush() {
-  for (auto& [sink, replies] : replies_) {
-    if (replies.empty()) continue;
-    sink->deliver(std::exchange(replies, {}));
-  }
+  v3_.collect();
+  replies_.flush();
 }
 
 }  // namespace rallypoint::server

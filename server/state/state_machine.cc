@@ -160,6 +160,14 @@ Status StateMachine::write_batch() {
   return Status::ok();
 }
 
+Status StateMachine::compact_slice(size_t rows_max) {
+  auto more = v3_->keyspace().compact_slice(rows_max);
+  if (!more.is_ok()) return more.status();
+  if (!*more) return Status::ok();
+  dirty_ = true;
+  return write_batch();
+}
+
 Result<Index> StateMachine::persisted_index() const {
   auto row = engine_->get_persisted(rows::kMeta);
   if (!row.is_ok()) return row.status();

@@ -65,6 +65,9 @@ class StateMachine {
   /// Puts everything applied since the last call into the engine, atomically.
   Status write_batch();
 
+  /// A slice of the keyspace's physical compaction; written with the next batch, or at once if none is due.
+  Status compact_slice(size_t rows_max);
+
   // Reads. All of them show the state as applied, written or not.
   [[nodiscard]] v2::Tree& tree() { return tree_; }
   [[nodiscard]] const v2::Tree& tree() const { return tree_; }

@@ -22,9 +22,11 @@ namespace rallypoint::server {
 
 class V3State {
  public:
+  /// Nothing of this may differ between members, or their states would part: what an option bounds (the quota, operations
+  /// per transaction) is checked before a request is proposed.
   struct Settings {
     lease::Lessor::Settings lessor;
-    mvcc::Keyspace::Settings keyspace;
+    mvcc::Keyspace::Settings keyspace{.txn_operations_max = 1 << 20};
   };
   using Alarm = std::pair<uint64_t, int>;  ///< member, etcdserverpb::AlarmType
 

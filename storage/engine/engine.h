@@ -60,6 +60,8 @@ class Engine : public EngineView {
   virtual std::unique_ptr<EngineView> snapshot() const = 0;
   /// Starts making everything written so far durable; does not wait.
   virtual Status start_flush() = 0;
+  /// Starts giving the space of deleted and replaced rows back; does not wait, and nobody waits for it.
+  virtual Status start_compaction() = 0;
   /// Makes everything written so far durable; waits.
   virtual Status flush() = 0;
   /// Reads what a crash right now would leave: only flushed data counts.

@@ -2,6 +2,7 @@
 
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
+#include <rocksdb/experimental.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
@@ -167,6 +168,11 @@ Status RocksEngine::start_flush() {
   options.wait = false;
   options.allow_write_stall = true;
   return from_rocks(db_->Flush(options), directory_);
+}
+
+Status RocksEngine::start_compaction() {
+  // By a request to the engine's own threads: the range is the one that it would compact sooner or later.
+  return from_rocks(rocksdb::experimental::SuggestCompactRange(db_.get(), nullptr, nullptr), directory_);
 }
 
 Status RocksEngine::flush() {

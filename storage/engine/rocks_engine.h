@@ -40,6 +40,7 @@ class RocksEngine final : public Engine {
   Status write(const WriteBatch& batch) override;
   std::unique_ptr<EngineView> snapshot() const override;
   Status start_flush() override;
+  Status start_compaction() override;
   Status flush() override;
   Result<std::optional<std::string>> get_persisted(std::string_view key) const override;
 

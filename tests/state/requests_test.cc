@@ -41,7 +41,7 @@ class RequestsTest : public testing::Test {
   void commit(const std::vector<Bytes>& commands) {
     Effects effects;
     ASSERT_TRUE(machine->apply(entry_at(machine->applied().index.value() + 1, commands), effects).is_ok());
-    requests.applied(effects, machine->tree(), at());
+    requests.applied(effects, *machine, now, at());
     requests.flush();
   }
 
@@ -90,9 +90,9 @@ TEST_F(RequestsTest, ProposedAgainAfterALeaderChangeItIsAppliedAndAnsweredOnce) 
 TEST_F(RequestsTest, ALostProposalIsTriedAgainAfterAWhile) {
   write(put_request("/k", "v"));
   const auto first = requests.take_proposals(now);
-  requests.tick(now + Duration::millis(900), at());
+  requests.tick(*machine, now + Duration::millis(900), at());
   EXPECT_TRUE(requests.take_proposals(now).empty());
-  requests.tick(now + Duration::millis(1100), at());
+  requests.tick(*machine, now + Duration::millis(1100), at());
   EXPECT_EQ(requests.take_proposals(now), first);
 }
 
@@ -106,7 +106,7 @@ TEST_F(RequestsTest, ALosingCompareIsConfirmedByAReadAndCostsNoEntry) {
   const uint64_t read = requests.take_read(now);
   ASSERT_NE(read, 0u);
   requests.read_confirmed(read, machine->applied().index);
-  requests.serve_reads(*machine, {}, at());
+  requests.serve_reads(*machine, now, {}, at());
   requests.flush();
   ASSERT_EQ(sink.replies.size(), 2u);
   EXPECT_EQ(std::get<v2::Error>(sink.replies[1].body).code, 101);
@@ -119,11 +119,11 @@ TEST_F(RequestsTest, ACompareThatWouldWinByTheReadIndexIsProposed) {
   write(compare);  // the key is not there yet on this member
   const uint64_t read = requests.take_read(now);
   requests.read_confirmed(read, machine->applied().index + 1);
-  requests.serve_reads(*machine, {}, at());
+  requests.serve_reads(*machine, now, {}, at());
   EXPECT_TRUE(requests.take_proposals(now).empty()) << "the read index has not been reached";
   Effects effects;
   ASSERT_TRUE(machine->apply(entry_at(2, {registration(NodeId(2), 5), write_command(NodeId(2), 2, 1, put_request("/k", "v"))}), effects).is_ok());
-  requests.serve_reads(*machine, {}, at());
+  requests.serve_reads(*machine, now, {}, at());
   const auto commands = requests.take_proposals(now);
   ASSERT_EQ(commands.size(), 1u);
   commit(commands);
@@ -135,11 +135,11 @@ TEST_F(RequestsTest, ReadsOfOneDrainShareARoundAndWaitForItsIndex) {
   const uint64_t read = requests.take_read(now);
   EXPECT_EQ(requests.take_read(now), 0u);
   requests.read_confirmed(read, machine->applied().index + 1);
-  requests.serve_reads(*machine, {}, at());
+  requests.serve_reads(*machine, now, {}, at());
   requests.flush();
   EXPECT_TRUE(sink.replies.empty());
   commit({});
-  requests.serve_reads(*machine, {}, at());
+  requests.serve_reads(*machine, now, {}, at());
   requests.flush();
   EXPECT_EQ(sink.replies.size(), 3u);
   EXPECT_EQ(sink.batches, 1);
@@ -153,7 +153,7 @@ TEST_F(RequestsTest, AFailedRoundIsAskedAgainUnderANewId) {
   EXPECT_NE(second, 0u);
   EXPECT_NE(second, first);
   requests.read_confirmed(first, Index(1));  // late: belongs to nobody
-  requests.serve_reads(*machine, {}, at());
+  requests.serve_reads(*machine, now, {}, at());
   requests.flush();
   EXPECT_TRUE(sink.replies.empty());
 }
@@ -170,7 +170,7 @@ TEST_F(RequestsTest, TimeOutsSayWhetherTheWriteMayHaveBeenExecuted) {
   (void)requests.take_proposals(now);
   write(put_request("/waiting", "v"));
   take(V2Read{{&sink, ++token}, {"/k", false, false}, true});
-  requests.tick(now + Duration::seconds(26), at());
+  requests.tick(*machine, now + Duration::seconds(26), at());
   requests.flush();
   ASSERT_EQ(sink.replies.size(), 3u);
   EXPECT_EQ(std::get<Status>(sink.replies[0].body).code(), Code::kOutcomeUnknown);
@@ -208,7 +208,7 @@ TEST_F(RequestsTest, AnInstalledSnapshotEndsWatchesAndLeavesCoveredWritesUnknown
   (void)requests.take_proposals(now);
   Effects unseen;  // applied by others; here it comes with a snapshot
   ASSERT_TRUE(machine->apply(entry_at(2, covered), unseen).is_ok());
-  requests.state_replaced(*machine, at());
+  requests.state_replaced(*machine, now, at());
   requests.flush();
   ASSERT_EQ(sink.replies.size(), 3u);
   EXPECT_EQ(std::get<v2::Error>(sink.replies[1].body).code, 400);

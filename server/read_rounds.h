@@ -1,0 +1,90 @@
+// ReadRounds: reads that wait for a read index. All reads of one turn share one (thesis 6.4), under an id that never
+// repeats in a process; a round whose answer is lost is asked for again under a new id, so that an old confirmation can
+// never serve a younger read (etcd#20418).
+//
+// Owned by the node loop, single-threaded.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "raft/base/units.h"
+
+namespace rallypoint::server {
+
+template <class Reading>  // has `Instant deadline`
+class ReadRounds {
+ public:
+  void add(Reading reading) { new_.push_back(std::move(reading)); }
+
+  /// A read index must be asked for: everything new waits for it under this id; 0 = nothing new.
+  uint64_t take(Instant now) {
+    if (new_.empty()) return 0;
+    const uint64_t id = next_++;
+    rounds_.emplace(id, Round{std::exchange(new_, {}), now, {}, false});
+    return id;
+  }
+  void confirmed(uint64_t id, Index index) {
+    if (auto it = rounds_.find(id); it != rounds_.end()) it->second.index = index, it->second.confirmed = true;
+  }
+  void failed(uint64_t id) {
+    auto it = rounds_.find(id);
+    if (it == rounds_.end()) return;
+    std::move(it->second.readings.begin(), it->second.readings.end(), std::back_inserter(new_));
+    rounds_.erase(it);
+  }
+  /// The readings whose index has been applied.
+  std::vector<Reading> take_ready(Index applied) {
+    std::vector<Reading> ready;
+    for (auto it = rounds_.begin(); it != rounds_.end();) {
+      if (!it->second.confirmed || applied < it->second.index) {
+        ++it;
+        continue;
+      }
+      if (ready.empty()) ready = std::move(it->second.readings);
+      else std::move(it->second.readings.begin(), it->second.readings.end(), std::back_inserter(ready));
+      it = rounds_.erase(it);
+    }
+    return ready;
+  }
+  /// Asks again for what was not confirmed within `retry_after`; takes out what is too old.
+  std::vector<Reading> tick(Instant now, Duration retry_after) {
+    std::vector<Reading> old;
+    std::vector<uint64_t> lost;
+    const auto sort_out = [&](std::vector<Reading>& readings) {
+      std::erase_if(readings, [&](Reading& reading) {
+        if (now < reading.deadline) return false;
+        old.push_back(std::move(reading));
+        return true;
+      });
+    };
+    for (auto& [id, round] : rounds_) {
+      sort_out(round.readings);
+      if (!round.confirmed && round.asked + retry_after < now) lost.push_back(id);
+    }
+    for (uint64_t id : lost) failed(id);
+    sort_out(new_);
+    return old;
+  }
+  /// Everything that waits is visited, e.g. to drop a caller's.
+  template <class Predicate>
+  void erase_if(Predicate predicate) {
+    for (auto& [id, round] : rounds_) std::erase_if(round.readings, predicate);
+    std::erase_if(new_, predicate);
+  }
+
+ private:
+  struct Round {
+    std::vector<Reading> readings;
+    Instant asked;
+    Index index;
+    bool confirmed = false;
+  };
+  std::vector<Reading> new_;
+  std::map<uint64_t, Round> rounds_;
+  uint64_t next_ = 1;
+};
+
+}  // namespace rallypoint::server
