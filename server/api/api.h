@@ -46,10 +46,10 @@ struct CancelWatch { Call call; };
 /// Answered with the Member (add) or Status OK; NotFound, AlreadyExists, FailedPrecondition (was removed for ever),
 /// Unimplemented.
 struct ChangeMember {
-  enum class Kind : uint8_t { kAdd, kUpdate, kRemove };
+  enum class Kind : uint8_t { kAdd, kUpdate, kRemove, kPromote };
   Call call;
   Kind kind = Kind::kAdd;
-  uint64_t id = 0;                      ///< update, remove
+  uint64_t id = 0;                      ///< update, remove, promote
   std::vector<std::string> peer_urls;   ///< add, update; parsed and normalised
   bool learner = false;                 ///< add
 };

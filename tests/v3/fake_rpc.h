@@ -39,12 +39,14 @@ class FakeRpc final : public Rpc {
   }
   Duration time_left() const override { return deadline; }
   Backend& backend() override { return node; }
+  void wake_after(Duration delay) override { wake = delay; }
 
   FakeBackend node;  // for its cluster view
   std::map<std::string, std::string> headers;
   Duration deadline;
   size_t queued = 0;
   uint64_t token = 1;
+  std::optional<Duration> wake;  // asked for, and not given yet
 
   std::vector<std::string> sent;
   std::optional<Status> finished;
@@ -101,6 +103,12 @@ class V3Test : public ::testing::Test {
   void expect_ended(const Status& status) {
     ASSERT_TRUE(rpc.finished) << "still open";
     EXPECT_EQ(*rpc.finished, status);
+  }
+  /// The time it asked to be woken after has passed.
+  void wake() {
+    ASSERT_TRUE(rpc.wake) << "it sleeps for ever";
+    rpc.wake.reset();
+    handler->on_wake();
   }
   bool idle() const { return rpc.requests.empty(); }
 

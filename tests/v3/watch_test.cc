@@ -101,5 +101,28 @@ TEST_F(V3Watch, AClientThatWantsALeaderIsRefusedWithoutOne) {
   EXPECT_TRUE(idle());
 }
 
+TEST_F(V3Watch, AClientThatWantsALeaderIsPutOutWhenThereIsNoneForThreeElections) {
+  rpc.headers["hasleader"] = "true";
+  create();
+  EXPECT_EQ(rpc.wake, Duration::seconds(1)) << "an election timeout";
+  rpc.node.view.leader_id = 0;
+  wake();
+  wake();
+  rpc.node.view.leader_id = 7;
+  wake();
+  rpc.node.view.leader_id = 0;
+  wake();
+  wake();
+  EXPECT_FALSE(rpc.finished) << "there was a leader in between";
+  wake();
+  expect_ended(Status::unavailable("etcdserver: no leader"));
+  take<CancelCall>();
+}
+
+TEST_F(V3Watch, OthersStayThroughAnyElection) {
+  create();
+  EXPECT_FALSE(rpc.wake);
+}
+
 }  // namespace
 }  // namespace rallypoint::server

@@ -4,6 +4,7 @@ namespace rallypoint::server::v3 {
 namespace {
 
 constexpr size_t kIdempotencyKeyMax = 128;
+constexpr int kElectionsWithoutLeader = 3;
 
 }  // namespace
 
@@ -19,7 +20,7 @@ void fill_header(etcdserverpb::ResponseHeader& header, const ClusterView& view) 
 }
 
 bool V3Handler::admit() {
-  if (rpc_.metadata("hasleader") != "true" || rpc_.backend().cluster_view().has_leader()) return true;
+  if (!wants_leader() || rpc_.backend().cluster_view().has_leader()) return true;
   fail(kNoLeader);
   return false;
 }
@@ -46,6 +47,20 @@ void UnaryHandler::on_reply(Reply&& reply) {
   if (const auto* message = std::get_if<Bytes>(&reply.body)) return answer(*message);
   const auto* status = std::get_if<Status>(&reply.body);
   finish(status != nullptr && !status->is_ok() ? *status : Status::internal("the node gave an answer of another kind"));
+}
+
+bool StreamHandler::open() {
+  if (opened_) return true;
+  if (!admit()) return false;
+  opened_ = true;
+  if (wants_leader()) rpc_.wake_after(settings_.election_timeout);
+  return true;
+}
+
+void StreamHandler::on_wake() {
+  times_without_leader_ = rpc_.backend().cluster_view().has_leader() ? 0 : times_without_leader_ + 1;
+  if (times_without_leader_ == kElectionsWithoutLeader) return fail(kNoLeader);
+  rpc_.wake_after(settings_.election_timeout);
 }
 
 void PartsHandler::on_reply(Reply&& reply) {

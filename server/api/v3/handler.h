@@ -26,6 +26,7 @@ class V3Handler : public RpcHandler {
   void on_cancel() override { cancel_call(); }
 
  protected:
+  [[nodiscard]] bool wants_leader() const { return rpc_.metadata("hasleader") == "true"; }
   /// False = refused, and finished: the client wants a leader and there is none.
   bool admit();
   /// Parses what is known to be of the right type; false = could not be read, and finished.
@@ -76,6 +77,26 @@ class UnaryHandler : public V3Handler {
 
  protected:
   virtual void handle(std::string_view message) = 0;
+};
+
+/// Messages both ways. A client that wants a leader (metadata `hasleader`) is let in only with one, and put out when there
+/// has been none for three election timeouts: its stream would be as silent as one on which nothing happens.
+class StreamHandler : public V3Handler {
+ public:
+  using V3Handler::V3Handler;
+  void on_message(std::string_view message) final {
+    if (open()) handle(message);
+  }
+  void on_wake() final;
+
+ protected:
+  virtual void handle(std::string_view message) = 0;
+
+ private:
+  bool open();
+
+  bool opened_ = false;
+  int times_without_leader_ = 0;
 };
 
 /// One request, an answer in parts: each but the first is asked for when the connection has taken what was before.

@@ -77,20 +77,10 @@ class LeaseReadHandler final : public UnaryHandler {
 };
 
 /// Answers in the order of the requests, which is the node's order.
-class KeepAliveHandler final : public V3Handler {
+class KeepAliveHandler final : public StreamHandler {
  public:
-  using V3Handler::V3Handler;
+  using StreamHandler::StreamHandler;
 
-  void on_message(std::string_view message) override {
-    if (!opened_ && !admit()) return;
-    opened_ = true;
-    pb::LeaseKeepAliveRequest request;
-    if (!parse(message, request)) return;
-    // A client that sends without reading would fill the node's memory with answers.
-    if (outstanding_ >= kOutstandingMax || rpc_.queued_bytes() >= kRpcStreamHighWater) return fail(kTooManyRequests);
-    ++outstanding_;
-    submit(V3KeepAlive{rpc_.call(), request.id()});
-  }
   void on_half_close() override {
     half_closed_ = true;
     if (outstanding_ == 0) finish(Status::ok());
@@ -107,9 +97,17 @@ class KeepAliveHandler final : public V3Handler {
   }
 
  private:
+  void handle(std::string_view message) override {
+    pb::LeaseKeepAliveRequest request;
+    if (!parse(message, request)) return;
+    // A client that sends without reading would fill the node's memory with answers.
+    if (outstanding_ >= kOutstandingMax || rpc_.queued_bytes() >= kRpcStreamHighWater) return fail(kTooManyRequests);
+    ++outstanding_;
+    submit(V3KeepAlive{rpc_.call(), request.id()});
+  }
+
   static constexpr size_t kOutstandingMax = 100'000;
   size_t outstanding_ = 0;
-  bool opened_ = false;
   bool half_closed_ = false;
 };
 

@@ -26,4 +26,26 @@ Made make_lease_keep_alive(Rpc& rpc, const V3Settings& settings);
 Made make_lease_time_to_live(Rpc& rpc, const V3Settings& settings);
 Made make_lease_leases(Rpc& rpc, const V3Settings& settings);
 
+Made make_member_list(Rpc& rpc, const V3Settings& settings);
+Made make_member_add(Rpc& rpc, const V3Settings& settings);
+Made make_member_remove(Rpc& rpc, const V3Settings& settings);
+Made make_member_update(Rpc& rpc, const V3Settings& settings);
+Made make_member_promote(Rpc& rpc, const V3Settings& settings);
+
+Made make_alarm(Rpc& rpc, const V3Settings& settings);
+Made make_status(Rpc& rpc, const V3Settings& settings);
+Made make_defragment(Rpc& rpc, const V3Settings& settings);
+Made make_hash(Rpc& rpc, const V3Settings& settings);
+Made make_hash_kv(Rpc& rpc, const V3Settings& settings);
+Made make_snapshot(Rpc& rpc, const V3Settings& settings);
+Made make_move_leader(Rpc& rpc, const V3Settings& settings);
+Made make_downgrade(Rpc& rpc, const V3Settings& settings);
+
+Made make_auth_status(Rpc& rpc, const V3Settings& settings);
+/// Any other method of the auth service, while there is no auth.
+Made make_auth_not_enabled(Rpc& rpc, const V3Settings& settings);
+
+Made make_health_check(Rpc& rpc, const V3Settings& settings, const RpcTable& table);
+Made make_health_watch(Rpc& rpc, const V3Settings& settings, const RpcTable& table);
+
 }  // namespace rallypoint::server::v3

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "server/api/v3/make.h"
+#include "storage/etcd_api/health.pb.h"
 #include "storage/etcd_api/rpc.pb.h"
 
 namespace rallypoint::server {
@@ -22,6 +23,20 @@ class Table {
   template <class Request, class Response>
   void add(std::string_view path, Streams streams, Permission permission, std::vector<std::string_view> gateway_paths,
            Made (*make)(Rpc&, const V3Settings&)) {
+    add<Request, Response>(path, streams, permission, std::move(gateway_paths),
+                           [make, settings = settings_](Rpc& rpc) { return make(rpc, *settings); });
+  }
+  /// Health needs to know which services there are.
+  template <class Request, class Response>
+  void add_health(std::string_view path, Streams streams, Made (*make)(Rpc&, const V3Settings&, const RpcTable&)) {
+    add<Request, Response>(path, streams, kOpen, {},
+                           [make, settings = settings_, &table = table_](Rpc& rpc) { return make(rpc, *settings, table); });
+  }
+
+ private:
+  template <class Request, class Response>
+  void add(std::string_view path, Streams streams, Permission permission, std::vector<std::string_view> gateway_paths,
+           std::function<Made(Rpc&)> make) {
     RpcMethod method;
     method.path = path;
     method.client_streams = streams == Streams::kBoth;
@@ -30,11 +45,10 @@ class Table {
     method.gateway_paths = std::move(gateway_paths);
     method.request = Request::descriptor();
     method.response = Response::descriptor();
-    method.make = [make, settings = settings_](Rpc& rpc) { return make(rpc, *settings); };
+    method.make = std::move(make);
     table_.add(std::move(method));
   }
 
- private:
   RpcTable& table_;
   const std::shared_ptr<const V3Settings> settings_;  // shared with every method: as long-lived as the table
 };
@@ -59,6 +73,42 @@ void register_v3_services(RpcTable& table, const V3Settings& settings) {
   t.add<etcd::LeaseKeepAliveRequest, etcd::LeaseKeepAliveResponse>("/etcdserverpb.Lease/LeaseKeepAlive", kBoth, kKeys, {"/lease/keepalive"}, v3::make_lease_keep_alive);
   t.add<etcd::LeaseTimeToLiveRequest, etcd::LeaseTimeToLiveResponse>("/etcdserverpb.Lease/LeaseTimeToLive", kNone, kKeys, {"/lease/timetolive", "/kv/lease/timetolive"}, v3::make_lease_time_to_live);
   t.add<etcd::LeaseLeasesRequest, etcd::LeaseLeasesResponse>("/etcdserverpb.Lease/LeaseLeases", kNone, kAuthenticated, {"/lease/leases", "/kv/lease/leases"}, v3::make_lease_leases);
+
+  t.add<etcd::MemberListRequest, etcd::MemberListResponse>("/etcdserverpb.Cluster/MemberList", kNone, kAuthenticated, {"/cluster/member/list"}, v3::make_member_list);
+  t.add<etcd::MemberAddRequest, etcd::MemberAddResponse>("/etcdserverpb.Cluster/MemberAdd", kNone, kRoot, {"/cluster/member/add"}, v3::make_member_add);
+  t.add<etcd::MemberRemoveRequest, etcd::MemberRemoveResponse>("/etcdserverpb.Cluster/MemberRemove", kNone, kRoot, {"/cluster/member/remove"}, v3::make_member_remove);
+  t.add<etcd::MemberUpdateRequest, etcd::MemberUpdateResponse>("/etcdserverpb.Cluster/MemberUpdate", kNone, kRoot, {"/cluster/member/update"}, v3::make_member_update);
+  t.add<etcd::MemberPromoteRequest, etcd::MemberPromoteResponse>("/etcdserverpb.Cluster/MemberPromote", kNone, kRoot, {"/cluster/member/promote"}, v3::make_member_promote);
+
+  t.add<etcd::AlarmRequest, etcd::AlarmResponse>("/etcdserverpb.Maintenance/Alarm", kNone, kRoot, {"/maintenance/alarm"}, v3::make_alarm);
+  t.add<etcd::StatusRequest, etcd::StatusResponse>("/etcdserverpb.Maintenance/Status", kNone, kAuthenticated, {"/maintenance/status"}, v3::make_status);
+  t.add<etcd::DefragmentRequest, etcd::DefragmentResponse>("/etcdserverpb.Maintenance/Defragment", kNone, kRoot, {"/maintenance/defragment"}, v3::make_defragment);
+  t.add<etcd::HashRequest, etcd::HashResponse>("/etcdserverpb.Maintenance/Hash", kNone, kRoot, {"/maintenance/hash"}, v3::make_hash);
+  t.add<etcd::HashKVRequest, etcd::HashKVResponse>("/etcdserverpb.Maintenance/HashKV", kNone, kRoot, {"/maintenance/hashkv"}, v3::make_hash_kv);
+  t.add<etcd::SnapshotRequest, etcd::SnapshotResponse>("/etcdserverpb.Maintenance/Snapshot", kServer, kRoot, {"/maintenance/snapshot"}, v3::make_snapshot);
+  t.add<etcd::MoveLeaderRequest, etcd::MoveLeaderResponse>("/etcdserverpb.Maintenance/MoveLeader", kNone, kRoot, {"/maintenance/transfer-leadership"}, v3::make_move_leader);
+  t.add<etcd::DowngradeRequest, etcd::DowngradeResponse>("/etcdserverpb.Maintenance/Downgrade", kNone, kRoot, {"/maintenance/downgrade"}, v3::make_downgrade);
+
+  t.add<etcd::AuthEnableRequest, etcd::AuthEnableResponse>("/etcdserverpb.Auth/AuthEnable", kNone, kRoot, {"/auth/enable"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthDisableRequest, etcd::AuthDisableResponse>("/etcdserverpb.Auth/AuthDisable", kNone, kRoot, {"/auth/disable"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthStatusRequest, etcd::AuthStatusResponse>("/etcdserverpb.Auth/AuthStatus", kNone, kOpen, {"/auth/status"}, v3::make_auth_status);
+  t.add<etcd::AuthenticateRequest, etcd::AuthenticateResponse>("/etcdserverpb.Auth/Authenticate", kNone, kOpen, {"/auth/authenticate"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthUserAddRequest, etcd::AuthUserAddResponse>("/etcdserverpb.Auth/UserAdd", kNone, kRoot, {"/auth/user/add"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthUserGetRequest, etcd::AuthUserGetResponse>("/etcdserverpb.Auth/UserGet", kNone, kAuthenticated, {"/auth/user/get"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthUserListRequest, etcd::AuthUserListResponse>("/etcdserverpb.Auth/UserList", kNone, kRoot, {"/auth/user/list"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthUserDeleteRequest, etcd::AuthUserDeleteResponse>("/etcdserverpb.Auth/UserDelete", kNone, kRoot, {"/auth/user/delete"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthUserChangePasswordRequest, etcd::AuthUserChangePasswordResponse>("/etcdserverpb.Auth/UserChangePassword", kNone, kRoot, {"/auth/user/changepw"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthUserGrantRoleRequest, etcd::AuthUserGrantRoleResponse>("/etcdserverpb.Auth/UserGrantRole", kNone, kRoot, {"/auth/user/grant"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthUserRevokeRoleRequest, etcd::AuthUserRevokeRoleResponse>("/etcdserverpb.Auth/UserRevokeRole", kNone, kRoot, {"/auth/user/revoke"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthRoleAddRequest, etcd::AuthRoleAddResponse>("/etcdserverpb.Auth/RoleAdd", kNone, kRoot, {"/auth/role/add"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthRoleGetRequest, etcd::AuthRoleGetResponse>("/etcdserverpb.Auth/RoleGet", kNone, kAuthenticated, {"/auth/role/get"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthRoleListRequest, etcd::AuthRoleListResponse>("/etcdserverpb.Auth/RoleList", kNone, kRoot, {"/auth/role/list"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthRoleDeleteRequest, etcd::AuthRoleDeleteResponse>("/etcdserverpb.Auth/RoleDelete", kNone, kRoot, {"/auth/role/delete"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthRoleGrantPermissionRequest, etcd::AuthRoleGrantPermissionResponse>("/etcdserverpb.Auth/RoleGrantPermission", kNone, kRoot, {"/auth/role/grant"}, v3::make_auth_not_enabled);
+  t.add<etcd::AuthRoleRevokePermissionRequest, etcd::AuthRoleRevokePermissionResponse>("/etcdserverpb.Auth/RoleRevokePermission", kNone, kRoot, {"/auth/role/revoke"}, v3::make_auth_not_enabled);
+
+  t.add_health<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse>("/grpc.health.v1.Health/Check", kNone, v3::make_health_check);
+  t.add_health<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse>("/grpc.health.v1.Health/Watch", kServer, v3::make_health_watch);
 }
 
 }  // namespace rallypoint::server

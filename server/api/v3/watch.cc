@@ -20,17 +20,9 @@ std::string_view encode_watch_id(int64_t watch_id, uint8_t* space) {
   return {reinterpret_cast<const char*>(space), static_cast<size_t>(end - space)};
 }
 
-class WatchHandler final : public V3Handler {
+class WatchHandler final : public StreamHandler {
  public:
-  using V3Handler::V3Handler;
-
-  void on_message(std::string_view message) override {
-    if (!opened_ && !admit()) return;
-    opened_ = true;
-    auto request = std::make_unique<etcdserverpb::WatchRequest>();
-    if (!parse(message, *request)) return;
-    submit(V3WatchMessage{rpc_.call(), std::move(request)});
-  }
+  using StreamHandler::StreamHandler;
 
   void on_reply(Reply&& reply) override {
     if (const auto* parts = std::get_if<WatchParts>(&reply.body)) {
@@ -55,8 +47,12 @@ class WatchHandler final : public V3Handler {
   }
 
  private:
-  bool opened_ = false;  // the first message has been let in
-  bool held_ = false;    // the node holds events back
+  void handle(std::string_view message) override {
+    auto request = std::make_unique<etcdserverpb::WatchRequest>();
+    if (parse(message, *request)) submit(V3WatchMessage{rpc_.call(), std::move(request)});
+  }
+
+  bool held_ = false;  // the node holds events back
 };
 
 }  // namespace
