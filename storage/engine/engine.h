@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,12 @@ class WriteBatch {
   [[nodiscard]] const std::vector<Operation>& operations() const { return operations_; }
   [[nodiscard]] bool empty() const { return operations_.empty(); }
   void clear() { operations_.clear(); }
+  /// All of `other`, behind what is here.
+  void append(WriteBatch&& other) {
+    if (operations_.empty()) operations_ = std::move(other.operations_);
+    else std::move(other.operations_.begin(), other.operations_.end(), std::back_inserter(operations_));
+    other.operations_.clear();
+  }
 
  private:
   std::vector<Operation> operations_;

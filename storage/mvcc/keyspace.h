@@ -112,8 +112,9 @@ class Keyspace {
   /// Not part of the replicated history: each node goes at its own pace, and no answer depends on it.
   Result<bool> compact_slice(size_t rows_max);
 
+  struct State;  ///< storage/mvcc only (keyspace_state.h)
+
  private:
-  struct State;
   explicit Keyspace(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
