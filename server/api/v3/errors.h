@@ -47,6 +47,7 @@ inline constexpr FixedError kElectionNoLeader{Code::kUnknown, "election: no lead
 inline constexpr FixedError kElectionNotLeader{Code::kUnknown, "election: not leader"};
 inline constexpr FixedError kMissingLeaderKey{Code::kUnknown, "\"leader\" field must be provided"};
 inline constexpr FixedError kSessionExpired{Code::kUnknown, "mutex: session is expired"};
+inline constexpr FixedError kElectionSessionExpired{Code::kUnknown, "election: session is expired"};
 
 // Ours: etcd has no such request, or no check.
 inline constexpr FixedError kKeyOfIdempotencyTooLong{Code::kInvalidArgument, "rallypoint-idempotency-key: at most 128 bytes"};

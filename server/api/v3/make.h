@@ -45,6 +45,14 @@ Made make_auth_status(Rpc& rpc, const V3Settings& settings);
 /// Any other method of the auth service, while there is no auth.
 Made make_auth_not_enabled(Rpc& rpc, const V3Settings& settings);
 
+Made make_lock(Rpc& rpc, const V3Settings& settings);
+Made make_unlock(Rpc& rpc, const V3Settings& settings);
+Made make_campaign(Rpc& rpc, const V3Settings& settings);
+Made make_proclaim(Rpc& rpc, const V3Settings& settings);
+Made make_leader(Rpc& rpc, const V3Settings& settings);
+Made make_observe(Rpc& rpc, const V3Settings& settings);
+Made make_resign(Rpc& rpc, const V3Settings& settings);
+
 Made make_health_check(Rpc& rpc, const V3Settings& settings, const RpcTable& table);
 Made make_health_watch(Rpc& rpc, const V3Settings& settings, const RpcTable& table);
 

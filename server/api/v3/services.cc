@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "server/api/v3/make.h"
+#include "storage/etcd_api/election.pb.h"
 #include "storage/etcd_api/health.pb.h"
+#include "storage/etcd_api/lock.pb.h"
 #include "storage/etcd_api/rpc.pb.h"
 
 namespace rallypoint::server {
@@ -106,6 +108,16 @@ void register_v3_services(RpcTable& table, const V3Settings& settings) {
   t.add<etcd::AuthRoleDeleteRequest, etcd::AuthRoleDeleteResponse>("/etcdserverpb.Auth/RoleDelete", kNone, kRoot, {"/auth/role/delete"}, v3::make_auth_not_enabled);
   t.add<etcd::AuthRoleGrantPermissionRequest, etcd::AuthRoleGrantPermissionResponse>("/etcdserverpb.Auth/RoleGrantPermission", kNone, kRoot, {"/auth/role/grant"}, v3::make_auth_not_enabled);
   t.add<etcd::AuthRoleRevokePermissionRequest, etcd::AuthRoleRevokePermissionResponse>("/etcdserverpb.Auth/RoleRevokePermission", kNone, kRoot, {"/auth/role/revoke"}, v3::make_auth_not_enabled);
+
+  t.add<v3lockpb::LockRequest, v3lockpb::LockResponse>("/v3lockpb.Lock/Lock", kNone, kKeys, {"/lock/lock"}, v3::make_lock);
+  t.add<v3lockpb::UnlockRequest, v3lockpb::UnlockResponse>("/v3lockpb.Lock/Unlock", kNone, kKeys, {"/lock/unlock"}, v3::make_unlock);
+
+  namespace elect = v3electionpb;
+  t.add<elect::CampaignRequest, elect::CampaignResponse>("/v3electionpb.Election/Campaign", kNone, kKeys, {"/election/campaign"}, v3::make_campaign);
+  t.add<elect::ProclaimRequest, elect::ProclaimResponse>("/v3electionpb.Election/Proclaim", kNone, kKeys, {"/election/proclaim"}, v3::make_proclaim);
+  t.add<elect::LeaderRequest, elect::LeaderResponse>("/v3electionpb.Election/Leader", kNone, kKeys, {"/election/leader"}, v3::make_leader);
+  t.add<elect::LeaderRequest, elect::LeaderResponse>("/v3electionpb.Election/Observe", kServer, kKeys, {"/election/observe"}, v3::make_observe);
+  t.add<elect::ResignRequest, elect::ResignResponse>("/v3electionpb.Election/Resign", kNone, kKeys, {"/election/resign"}, v3::make_resign);
 
   t.add_health<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse>("/grpc.health.v1.Health/Check", kNone, v3::make_health_check);
   t.add_health<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse>("/grpc.health.v1.Health/Watch", kServer, v3::make_health_watch);
