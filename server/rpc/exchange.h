@@ -8,13 +8,19 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "raft/base/check.h"
 #include "server/api/api.h"
 
 namespace rallypoint::server {
+
+/// A header field: the name in lower case, and its value.
+using HttpField = std::pair<std::string, std::string>;
 
 /// A complete request. The views live until it is answered.
 struct HttpRequest {
@@ -24,6 +30,7 @@ struct HttpRequest {
   std::string_view query;   ///< without '?'
   std::string_view content_type;
   std::string_view body;
+  std::span<const HttpField> metadata;  ///< what gRPC would call so: see http1_parser.h
   [[nodiscard]] bool is_get() const { return method == "GET" || method == "HEAD"; }
 };
 
@@ -64,6 +71,22 @@ class ResponseHead {
 
 class Handler;
 
+/// What belongs to one request that is more than a question and an answer: it keeps state, makes several calls, or its
+/// answer is a stream that goes at the client's pace. Owned by the session; destroyed some time after the request is over.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  /// To the call that was made last; replies to earlier ones are dropped.
+  virtual void on_reply(Reply&& reply) = 0;
+  /// What was sent has gone out, after there was a lot of it (kRpcStreamHighWater).
+  virtual void on_writable() {}
+  virtual void on_wake() {}
+  /// The client is gone before the end. Must free what the backend holds; nothing may be sent any more.
+  virtual void on_gone() {}
+  /// It may last as long as the client wants, so a client that closes its half of the connection is gone.
+  [[nodiscard]] virtual bool lasts() const { return false; }
+};
+
 /// Where the answer to one request goes. Exactly one of: respond(); or begin_stream(), any number of stream_part(),
 /// end_stream(). Views are copied before the calls return. After the last call the request is over.
 class Responder {
@@ -81,6 +104,15 @@ class Responder {
   virtual Call await(const Handler& handler, bool is_watch) = 0;
   /// Goes to the backend together with all other requests of this round of the loop.
   virtual void submit(Request&& request) = 0;
+
+  /// Instead of await(): replies and all else that happens go to the exchange. First of all, and once.
+  virtual void keep(std::unique_ptr<Exchange> exchange) = 0;
+  /// Of an exchange: a new call for the backend, in place of the one before.
+  virtual Call new_call() = 0;
+  /// Bytes of the answer that the connection has not taken yet.
+  [[nodiscard]] virtual size_t queued_bytes() const = 0;
+  /// Exchange::on_wake() once, at least so much later; a later call replaces an earlier one.
+  virtual void wake_after(Duration delay) = 0;
 
   /// An empty string that keeps its capacity from use to use; valid until the handler returns.
   virtual std::string& scratch() = 0;

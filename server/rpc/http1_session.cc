@@ -6,6 +6,7 @@
 
 #include "server/rpc/http1_writer.h"
 #include "server/rpc/net_loop.h"
+#include "server/rpc/rpc.h"
 
 namespace rallypoint::server {
 
@@ -55,7 +56,7 @@ void Http1Session::on_read(error_code error, size_t bytes) {
   if (error == asio::error::eof) {
     input_ended_ = true;
     // Half a close is what an impatient client does too. A watch is over; a plain request is still answered.
-    if (!serving_ || watching_ || lingering_) return close();
+    if (!serving_ || watching_ || lingering_ || (exchange_ && exchange_->lasts())) return close();
     return;
   }
   if (error) return close();
@@ -65,10 +66,29 @@ void Http1Session::on_read(error_code error, size_t bytes) {
     return lingered_bytes_ > loop_.limits().linger_bytes_max ? close() : read();
   }
   input_.commit(bytes);
+  if (protocol_ == Protocol::kUnknown) {
+    protocol_ = look();
+    if (protocol_ == Protocol::kUnknown) return read();
+    if (protocol_ == Protocol::kHttp2) {
+      closed_ = true;  // of this session; the socket lives on
+      const auto received = input_.data();
+      return loop_.become_http2(*this, std::move(socket_), std::string(static_cast<const char*>(received.data()), received.size()));
+    }
+  }
   resume();
 }
 
+Http1Session::Protocol Http1Session::look() {
+  constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  const auto data = input_.data();
+  const std::string_view received(static_cast<const char*>(data.data()), std::min(data.size(), kPreface.size()));
+  if (!kPreface.starts_with(received)) return Protocol::kHttp1;
+  return received.size() == kPreface.size() ? Protocol::kHttp2 : Protocol::kUnknown;
+}
+
 void Http1Session::resume() {
+  finished_exchange_.reset();
+  if (too_slow_) close();
   if (closed_) return;
   parse();
   flush();
@@ -78,7 +98,7 @@ void Http1Session::resume() {
 void Http1Session::parse() {
   while (!serving_ && !closing_ && !closed_ && input_.size() != 0) {
     if (!parser_) {
-      parser_.emplace(request_, loop_.limits().header_bytes_max, loop_.limits().body_bytes_max);
+      parser_.emplace(request_, loop_.limits());
       body_begun_ = false;
       set_deadline(loop_.limits().header_timeout);
     }
@@ -105,9 +125,10 @@ void Http1Session::on_parse_error(error_code error) {
   if (error == http::error::header_limit)
     return refuse(431, "431 Request Header Fields Too Large: the limit is " + std::to_string(limits.header_bytes_max) +
                            " bytes\n");
-  if (error == http::error::body_limit)
-    return refuse(413, "413 Request Entity Too Large: the limit is " + std::to_string(limits.body_bytes_max) +
-                           " bytes (option max-request-bytes)\n");
+  if (error == http::error::body_limit) {
+    const uint64_t most = request_.target.starts_with("/v3") ? limits.gateway_body_bytes_max : limits.body_bytes_max;
+    return refuse(413, "413 Request Entity Too Large: the limit is " + std::to_string(most) + " bytes (option max-request-bytes)\n");
+  }
   if (error == http::error::bad_version)
     return refuse(505, "505 HTTP Version Not Supported: this port speaks HTTP/1.1 and HTTP/1.0\n");
   refuse(400, "400 Bad Request: " + error.message() + "\n");
@@ -133,6 +154,7 @@ void Http1Session::dispatch() {
   if (mark != std::string_view::npos) request.query = request.target.substr(mark + 1);
   request.content_type = request_.content_type;
   request.body = request_.body;
+  request.metadata = request_.metadata;
 
   serving_ = true;
   deadline_tick_ = 0;
@@ -156,12 +178,25 @@ Call Http1Session::await(const Handler& handler, bool is_watch) {
   return {&loop_, token_};
 }
 
+void Http1Session::keep(std::unique_ptr<Exchange> exchange) {
+  RALLY_CHECK(serving_ && token_ == 0 && !exchange_);
+  exchange_ = std::move(exchange);
+}
+
+Call Http1Session::new_call() {
+  token_ = loop_.make_token(*this);
+  return {&loop_, token_};
+}
+
+void Http1Session::wake_after(Duration delay) { wake_tick_ = loop_.tick_after(std::chrono::milliseconds((delay.us + 999) / 1000)); }
+
 void Http1Session::submit(Request&& request) { loop_.submit(std::move(request)); }
 
 std::string& Http1Session::scratch() { return loop_.scratch(); }
 
 void Http1Session::on_reply(Reply&& reply) {
   if (closed_ || reply.token != token_) return;
+  if (exchange_) return exchange_->on_reply(std::move(reply));
   if (reply.final) watching_ = false;  // nothing left to cancel
   handler_->on_reply(std::move(reply), *this);
 }
@@ -184,7 +219,14 @@ void Http1Session::begin_stream(const ResponseHead& head) {
 void Http1Session::stream_part(std::string_view part) {
   RALLY_CHECK(streaming_);
   if (part.empty()) return;  // an empty chunk would end the body
-  if (output_.size() - written_ > loop_.limits().stream_bytes_max) return close();
+  if (exchange_) {
+    // It is cut off when it is not on the stack.
+    too_slow_ |= queued_bytes() > loop_.limits().exchange_bytes_max;
+    full_ |= queued_bytes() + part.size() >= kRpcStreamHighWater;
+    if (too_slow_) return;
+  } else if (queued_bytes() > loop_.limits().stream_bytes_max) {
+    return close();
+  }
   if (http10_) {
     output_ += part;
     return;
@@ -206,9 +248,10 @@ void Http1Session::end_stream() {
 
 void Http1Session::finish_request() {
   cancel_watch();  // the answer to HEAD ends while the watch stands
-  serving_ = streaming_ = watching_ = false;
+  serving_ = streaming_ = watching_ = full_ = false;
   handler_ = nullptr;
-  token_ = 0;
+  finished_exchange_ = std::move(exchange_);
+  token_ = wake_tick_ = 0;
   parser_.reset();
   if (!keep_alive_) closing_ = true;
   set_deadline(closing_ ? loop_.limits().write_timeout : loop_.limits().idle_timeout);
@@ -252,7 +295,7 @@ void Http1Session::flush() {
         // Room again: the write deadline is done with, unless flush() has set a new one.
         if (!self->write_waiting_ && self->serving_) self->deadline_tick_ = 0;
       });
-      return;
+      return offer_room();
     }
     if (error) return close();
     written_ += bytes;
@@ -262,6 +305,13 @@ void Http1Session::flush() {
   written_ = 0;
   if (output_.capacity() > kKeptOutputBytes) output_.shrink_to_fit();
   if (closing_ && !lingering_) linger();
+  offer_room();
+}
+
+void Http1Session::offer_room() {
+  if (!exchange_ || !full_ || queued_bytes() >= kRpcStreamLowWater) return;
+  full_ = false;
+  exchange_->on_writable();
 }
 
 void Http1Session::linger() {
@@ -281,6 +331,11 @@ void Http1Session::linger() {
 void Http1Session::set_deadline(std::chrono::milliseconds time) { deadline_tick_ = loop_.tick_after(time); }
 
 void Http1Session::on_tick(uint64_t tick) {
+  if (exchange_ && wake_tick_ != 0 && tick >= wake_tick_) {
+    wake_tick_ = 0;
+    exchange_->on_wake();
+    resume();
+  }
   if (closed_ || deadline_tick_ == 0 || tick < deadline_tick_) return;
   const bool received_part = parser_.has_value() && !serving_;
   if (received_part && !closing_) {
@@ -295,9 +350,16 @@ void Http1Session::cancel_watch() {
   watching_ = false;
 }
 
+void Http1Session::abandon_exchange() {
+  if (!exchange_) return;
+  finished_exchange_ = std::move(exchange_);
+  finished_exchange_->on_gone();
+}
+
 void Http1Session::close() {
   if (closed_) return;
   cancel_watch();
+  abandon_exchange();
   closed_ = true;
   serving_ = streaming_ = false;
   token_ = 0;

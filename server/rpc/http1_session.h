@@ -40,12 +40,19 @@ class Http1Session final : public Connection, public Responder {
   [[nodiscard]] bool is_streaming() const override { return streaming_; }
   Call await(const Handler& handler, bool is_watch) override;
   void submit(Request&& request) override;
+  void keep(std::unique_ptr<Exchange> exchange) override;
+  Call new_call() override;
+  [[nodiscard]] size_t queued_bytes() const override { return output_.size() - written_; }
+  void wake_after(Duration delay) override;
   std::string& scratch() override;
 
  private:
   // input
   void read();
   void on_read(boost::system::error_code error, size_t bytes);
+  /// Whether the first bytes are those of HTTP/2 (RFC 9113 3.4), or may still become so.
+  enum class Protocol : uint8_t { kUnknown, kHttp1, kHttp2 };
+  Protocol look();
   void parse();
   void on_parse_error(boost::system::error_code error);
   void dispatch();
@@ -60,6 +67,10 @@ class Http1Session final : public Connection, public Responder {
 
   void set_deadline(std::chrono::milliseconds time);
   void cancel_watch();
+  /// Tells the exchange, if there is one, that the client is gone.
+  void abandon_exchange();
+  /// Tells it that there is room again, if it waits for that.
+  void offer_room();
   [[nodiscard]] std::shared_ptr<Http1Session> self();
 
   NetLoop& loop_;
@@ -75,13 +86,19 @@ class Http1Session final : public Connection, public Responder {
 
   const Handler* handler_ = nullptr;  // awaits replies
   uint64_t token_ = 0;                // of the awaited call; 0 = none
+  std::unique_ptr<Exchange> exchange_;           // of the request that is served, if it keeps one
+  std::unique_ptr<Exchange> finished_exchange_;  // it may still be on the stack when its request ends
   uint64_t deadline_tick_ = 0;        // 0 = none
+  uint64_t wake_tick_ = 0;            // likewise
 
+  Protocol protocol_ = Protocol::kUnknown;
   bool reading_ = false;        // a read is pending
   bool write_waiting_ = false;  // the socket is full
   bool serving_ = false;        // a request is with its handler
   bool watching_ = false;       // ... and is a watch
   bool streaming_ = false;      // ... and its head is out
+  bool full_ = false;           // ... and its exchange waits for on_writable()
+  bool too_slow_ = false;       // ... and its client is so slow that it is cut off
   bool body_begun_ = false;     // the headers of the request are complete
   bool head_only_ = false;      // HEAD
   bool keep_alive_ = false;

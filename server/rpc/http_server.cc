@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "server/api/services.h"
+#include "server/api/v3/services.h"
 #include "server/obs/logging.h"
 #include "server/rpc/listener.h"
 #include "server/rpc/net_loop.h"
@@ -20,6 +21,7 @@ using asio::ip::tcp;
 HttpLimits limits_from(const Options& options) {
   HttpLimits limits;
   limits.body_bytes_max = options.max_request_bytes;
+  limits.gateway_body_bytes_max = 2 * (options.max_request_bytes + (512 << 10));
   limits.connections_max = options.max_client_connections;
   return limits;
 }
@@ -30,6 +32,7 @@ struct HttpServer::Parts {
   const HttpLimits limits;
   HttpCounters counters;
   Router router;
+  RpcTable rpcs;
   std::vector<std::unique_ptr<NetLoop>> loops;
   std::vector<std::unique_ptr<Listener>> listeners;  // all on loops[0]
   std::vector<std::thread> threads;
@@ -69,10 +72,11 @@ HttpServer::HttpServer(const Options& options, Backend& backend) : HttpServer(op
 HttpServer::HttpServer(const Options& options, Backend& backend, const HttpLimits& limits)
     : parts_(new Parts{options, backend, limits}) {
   add_services(parts_->router, backend, parts_->counters);
+  register_v3_services(parts_->rpcs, {options.max_request_bytes, options.max_txn_ops, Duration::millis(options.election_timeout_ms)});
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   const unsigned threads = options.net_threads != 0 ? options.net_threads : std::clamp(cores - 1, 1u, 8u);
   for (unsigned i = 0; i < threads; ++i)
-    parts_->loops.push_back(std::make_unique<NetLoop>(backend, parts_->router, limits, parts_->counters));
+    parts_->loops.push_back(std::make_unique<NetLoop>(backend, parts_->router, parts_->rpcs, limits, parts_->counters));
 }
 
 HttpServer::~HttpServer() {

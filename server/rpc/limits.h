@@ -14,11 +14,15 @@ struct HttpLimits {
   uint32_t header_bytes_max = 64 << 10;
   /// One request's body, as etcd's max-request-bytes. Beyond: 413.
   uint64_t body_bytes_max = 3 << 19;
+  /// The same below /v3: a request of that size in JSON, whose base64 takes a third more. Beyond: 413.
+  uint64_t gateway_body_bytes_max = 4 << 20;
   /// Bytes that a client may send ahead of the answer (pipelining). Beyond: not read until it is answered.
   size_t ahead_bytes_max = 64 << 10;
   /// Bytes of a streaming watch that wait for a slow client. Beyond: the connection is closed; the client comes back
   /// with the index it has seen last.
   size_t stream_bytes_max = 8 << 20;
+  /// The same for a stream that goes at the client's pace: what may come between the word to stop and its taking effect.
+  size_t exchange_bytes_max = 64 << 20;
   /// Open client connections per node. Beyond: 503 and close.
   size_t connections_max = 20000;
 
