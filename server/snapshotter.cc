@@ -8,6 +8,9 @@
 namespace rallypoint::server {
 namespace {
 constexpr size_t kPartBytes = 256 << 10;
+/// etcdctl takes a file for whole whose size is a multiple of this, and the digest behind it.
+constexpr uint64_t kPadBytes = 512;
+uint64_t padded(uint64_t bytes) { return (bytes + kPadBytes - 1) / kPadBytes * kPadBytes; }
 }
 
 /// One client's dump. It has a folder of its own, so that the dumps for followers do not sweep it away.
@@ -119,10 +122,11 @@ void Snapshotter::give_part(uint64_t id) {
     part.bytes.resize(32);
     EVP_DigestFinal_ex(saving.digest.get(), reinterpret_cast<unsigned char*>(part.bytes.data()), nullptr);
   } else if (auto piece = saving.reader->read(saving.offset, kPartBytes); piece.is_ok()) {
-    EVP_DigestUpdate(saving.digest.get(), piece->data.data(), piece->data.size());
     saving.offset += piece->data.size();
     part.bytes = piece->data.to_string();
-    part.remaining_bytes = saving.reader->bytes() - saving.offset;
+    if (saving.offset >= saving.reader->bytes()) part.bytes.resize(part.bytes.size() + padded(saving.offset) - saving.offset);
+    else part.remaining_bytes = padded(saving.reader->bytes()) - saving.offset;
+    EVP_DigestUpdate(saving.digest.get(), part.bytes.data(), part.bytes.size());
   } else {
     part.status = piece.status();
   }

@@ -4,13 +4,14 @@
 #include <ctime>
 
 #include "server/rpc/http1_session.h"
+#include "server/rpc/http2_session.h"
 
 namespace rallypoint::server {
 
 namespace asio = boost::asio;
 
-NetLoop::NetLoop(Backend& backend, const Router& router, const HttpLimits& limits, HttpCounters& counters)
-    : backend_(backend), router_(router), limits_(limits), counters_(counters), context_(1), timer_(context_) {
+NetLoop::NetLoop(Backend& backend, const Router& router, const RpcTable& rpcs, const HttpLimits& limits, HttpCounters& counters)
+    : backend_(backend), router_(router), rpcs_(rpcs), limits_(limits), counters_(counters), context_(1), timer_(context_) {
   update_date();
 }
 
@@ -86,7 +87,7 @@ void NetLoop::adopt(asio::ip::tcp::socket&& socket) {
     counters_.connections.fetch_sub(1, std::memory_order_relaxed);
     return;
   }
-  // Here a second protocol would come in: look at the first bytes, then choose the session.
+  // HTTP/1.1 until the first bytes say otherwise.
   auto connection = std::make_shared<Http1Session>(*this, std::move(socket));
   if (free_slots_.empty()) {
     RALLY_CHECK(slots_.size() <= kSlotMask, "slots", slots_.size());
@@ -96,6 +97,13 @@ void NetLoop::adopt(asio::ip::tcp::socket&& socket) {
   connection->slot = free_slots_.back();
   free_slots_.pop_back();
   slots_[connection->slot] = connection;
+  connection->start();
+}
+
+void NetLoop::become_http2(Connection& old, asio::ip::tcp::socket&& socket, std::string&& received) {
+  auto connection = std::make_shared<Http2Session>(*this, std::move(socket), std::move(received));
+  connection->slot = old.slot;
+  slots_[old.slot] = connection;
   connection->start();
 }
 

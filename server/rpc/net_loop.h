@@ -21,6 +21,7 @@
 #include "server/rpc/connection.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/router.h"
+#include "server/rpc/rpc.h"
 
 namespace rallypoint::server {
 
@@ -36,7 +37,7 @@ struct HttpCounters {
 
 class NetLoop final : public ReplySink {
  public:
-  NetLoop(Backend& backend, const Router& router, const HttpLimits& limits, HttpCounters& counters);
+  NetLoop(Backend& backend, const Router& router, const RpcTable& rpcs, const HttpLimits& limits, HttpCounters& counters);
   ~NetLoop() override;
 
   /// Serves until stop(); the body of the loop's thread.
@@ -51,6 +52,10 @@ class NetLoop final : public ReplySink {
   void adopt(boost::asio::ip::tcp::socket&& socket);
 
   // For its connections:
+  /// The first bytes of a connection were HTTP/2's: another session takes its socket and its place over.
+  void become_http2(Connection& old, boost::asio::ip::tcp::socket&& socket, std::string&& received);
+  [[nodiscard]] const RpcTable& rpcs() const { return rpcs_; }
+  Backend& backend() { return backend_; }
   void submit(Request&& request);
   /// A token that leads a reply back to `connection`.
   uint64_t make_token(const Connection& connection);
@@ -79,6 +84,7 @@ class NetLoop final : public ReplySink {
 
   Backend& backend_;
   const Router& router_;
+  const RpcTable& rpcs_;
   const HttpLimits limits_;
   HttpCounters& counters_;
   boost::asio::io_context context_;

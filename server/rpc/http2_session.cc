@@ -1,0 +1,139 @@
+#include "server/rpc/http2_session.h"
+
+#include <boost/asio/post.hpp>
+
+#include "server/rpc/net_loop.h"
+
+namespace rallypoint::server {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+namespace {
+constexpr size_t kReadBytes = 64 << 10;
+
+GrpcLimits limits_for(const HttpLimits& limits) {
+  GrpcLimits grpc;
+  grpc.message_bytes_max = limits.body_bytes_max + (512 << 10);
+  grpc.header_bytes_max = limits.header_bytes_max;
+  return grpc;
+}
+}  // namespace
+
+Http2Session::Http2Session(NetLoop& loop, asio::ip::tcp::socket&& socket, std::string&& received)
+    : loop_(loop), socket_(std::move(socket)), timer_(loop.context()), core_(*this, loop.rpcs(), limits_for(loop.limits())), input_(std::move(received)) {}
+
+std::shared_ptr<Http2Session> Http2Session::self() { return std::static_pointer_cast<Http2Session>(shared_from_this()); }
+
+void Http2Session::start() {
+  deadline_tick_ = loop_.tick_after(loop_.limits().header_timeout);  // for the client's settings
+  const std::string received = std::move(input_);
+  input_.resize(kReadBytes);
+  take(received);
+  read();
+}
+
+void Http2Session::read() {
+  if (reading_ || closed_ || !core_.wants_input()) return;
+  reading_ = true;
+  socket_.async_read_some(asio::buffer(input_), [self = self()](error_code error, size_t bytes) { self->on_read(error, bytes); });
+}
+
+void Http2Session::on_read(error_code error, size_t bytes) {
+  reading_ = false;
+  if (closed_) return;
+  if (error) return drop();
+  loop_.counters().bytes_received.fetch_add(bytes, std::memory_order_relaxed);
+  take(std::string_view(input_.data(), bytes));
+  read();
+}
+
+void Http2Session::take(std::string_view bytes) {
+  if (!core_.receive(bytes)) loop_.counters().bad_requests.fetch_add(1, std::memory_order_relaxed);
+  loop_.counters().requests.fetch_add(core_.requests() - counted_requests_, std::memory_order_relaxed);
+  counted_requests_ = core_.requests();
+  if (core_.greeted() && !write_waiting_) deadline_tick_ = 0;
+  if (flush_posted_ || closed_) return;
+  flush_posted_ = true;
+  asio::post(loop_.context(), [self = self()] {
+    self->flush_posted_ = false;
+    self->flush();
+  });
+}
+
+void Http2Session::resume() {
+  flush();
+  read();
+}
+
+void Http2Session::flush() {
+  while (!closed_ && !write_waiting_) {
+    if (written_ == output_.size()) {
+      output_.clear();
+      written_ = 0;
+      core_.produce(output_);
+      if (output_.empty()) break;
+    }
+    error_code error;
+    const size_t bytes = socket_.write_some(asio::buffer(output_.data() + written_, output_.size() - written_), error);
+    if (error == asio::error::would_block) {
+      write_waiting_ = true;
+      deadline_tick_ = loop_.tick_after(loop_.limits().write_timeout);
+      socket_.async_wait(asio::ip::tcp::socket::wait_write, [self = self()](error_code failed) {
+        self->write_waiting_ = false;
+        if (self->closed_) return;
+        if (failed) return self->drop();
+        self->deadline_tick_ = 0;
+        self->resume();
+      });
+      return;
+    }
+    if (error) return drop();
+    written_ += bytes;
+    loop_.counters().bytes_sent.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  if (!closed_ && !write_waiting_ && core_.is_over()) drop();
+}
+
+void Http2Session::on_tick(uint64_t tick) {
+  if (!closed_ && deadline_tick_ != 0 && deadline_tick_ <= tick) drop();
+}
+
+/// The client is gone, or we have done with it.
+void Http2Session::drop() {
+  if (closed_) return;
+  core_.lost();
+  closed_ = true;
+  timer_.cancel();
+  error_code ignored;
+  socket_.close(ignored);
+  loop_.remove(*this);
+}
+
+/// The node stops: the client is told, as far as the socket takes it without waiting.
+void Http2Session::close() {
+  if (closed_) return;
+  core_.stop();
+  flush();
+  drop();
+}
+
+ReplySink* Http2Session::sink() { return &loop_; }
+uint64_t Http2Session::make_token() { return loop_.make_token(*this); }
+void Http2Session::submit(Request&& request) { loop_.submit(std::move(request)); }
+Backend& Http2Session::backend() { return loop_.backend(); }
+
+Instant Http2Session::now() const {
+  return {std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count()};
+}
+
+void Http2Session::arm(Instant at) {
+  timer_.expires_at(std::chrono::steady_clock::time_point(std::chrono::microseconds(at.us)));
+  timer_.async_wait([self = self()](error_code error) {
+    if (error || self->closed_) return;
+    self->core_.on_time(self->now());
+    self->flush();
+  });
+}
+
+}  // namespace rallypoint::server
