@@ -4,15 +4,17 @@
 #include "server/api/v2_keys.h"
 #include "server/api/v2_members.h"
 #include "server/api/v2_stats.h"
+#include "server/api/v3/gateway.h"
 
 namespace rallypoint::server {
 
-void add_services(Router& router, Backend& backend, const HttpCounters& counters) {
+void add_services(Router& router, Backend& backend, const RpcTable& rpcs, const HttpCounters& counters) {
   router.add("/v2/keys", std::make_unique<V2KeysHandler>(backend));
   router.add("/v2/machines", std::make_unique<V2MachinesHandler>(backend));
   router.add("/v2/members", std::make_unique<V2MembersHandler>(backend));
   router.add("/v2/stats", std::make_unique<V2StatsHandler>(backend));
   router.add("/v2/auth", std::make_unique<V2AuthHandler>());
+  for (const char* prefix : {"/v3", "/v3beta"}) router.add(prefix, std::make_unique<v3::GatewayHandler>(rpcs, backend, prefix));
   router.add("/version", std::make_unique<VersionHandler>());
   router.add("/health", std::make_unique<HealthHandler>(backend, HealthHandler::Kind::kHealth));
   router.add("/livez", std::make_unique<HealthHandler>(backend, HealthHandler::Kind::kLive));

@@ -7,9 +7,10 @@
 
 namespace rallypoint::server {
 
+class RpcTable;
 struct HttpCounters;
 
-/// Both must outlive the router.
-void add_services(Router& router, Backend& backend, const HttpCounters& counters);
+/// What HTTP/1.1 serves; `rpcs` by the JSON gateway. All must outlive the router.
+void add_services(Router& router, Backend& backend, const RpcTable& rpcs, const HttpCounters& counters);
 
 }  // namespace rallypoint::server

@@ -71,8 +71,8 @@ HttpServer::HttpServer(const Options& options, Backend& backend) : HttpServer(op
 
 HttpServer::HttpServer(const Options& options, Backend& backend, const HttpLimits& limits)
     : parts_(new Parts{options, backend, limits}) {
-  add_services(parts_->router, backend, parts_->counters);
   register_v3_services(parts_->rpcs, {options.max_request_bytes, options.max_txn_ops, Duration::millis(options.election_timeout_ms)});
+  add_services(parts_->router, backend, parts_->rpcs, parts_->counters);
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   const unsigned threads = options.net_threads != 0 ? options.net_threads : std::clamp(cores - 1, 1u, 8u);
   for (unsigned i = 0; i < threads; ++i)
