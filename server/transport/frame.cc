@@ -1,5 +1,6 @@
 #include "server/transport/frame.h"
 
+#include <algorithm>
 #include <array>
 
 #include "raft/base/crc32c.h"
@@ -82,6 +83,7 @@ std::string encode_hello(const Hello& hello) {
   put(hello.from.value(), out);
   put(hello.to.value(), out);
   put(hello.directory.value(), out);
+  put(hello.founding, out);
   return out;
 }
 
@@ -91,7 +93,22 @@ Result<Hello> decode_hello(std::string_view body) {
   const auto lane = static_cast<uint8_t>(body[6]);
   if (lane >= kLanes) return Status::invalid_argument("hello for unknown lane " + std::to_string(lane));
   return Hello{get<uint16_t>(body, 4),          static_cast<Lane>(lane),          get<uint64_t>(body, 8),
-               NodeId(get<uint64_t>(body, 16)), NodeId(get<uint64_t>(body, 24)), DirectoryId(get<uint64_t>(body, 32))};
+               NodeId(get<uint64_t>(body, 16)), NodeId(get<uint64_t>(body, 24)), DirectoryId(get<uint64_t>(body, 32)),
+               body.size() < kHelloBytes + 8 ? 0 : get<uint64_t>(body, kHelloBytes)};
+}
+
+std::string encode_query() {
+  std::string out(kMagic);
+  put(kPeerProtocolVersion, out);
+  return out;
+}
+
+Status decode_query(std::string_view body) {
+  if (body.size() < kMagic.size() + 2) return too_short("query", body.size(), kMagic.size() + 2);
+  if (body.substr(0, kMagic.size()) != kMagic) return Status::invalid_argument("query without its magic number");
+  if (get<uint16_t>(body, 4) != kPeerProtocolVersion)
+    return Status::invalid_argument("query of peer protocol version " + std::to_string(get<uint16_t>(body, 4)));
+  return Status::ok();
 }
 
 std::string encode_welcome(const Welcome& welcome) {
@@ -121,25 +138,33 @@ Result<Reject> decode_reject(std::string_view body) {
   return Reject{static_cast<RejectReason>(body[0]), std::move(text)};
 }
 
-std::optional<Reject> judge_hello(const Hello& hello, uint64_t cluster_id, NodeId self) {
+std::optional<Reject> judge_hello(const Hello& hello, const Host& host) {
   const auto number = [](uint64_t value) { return std::to_string(value); };
   if (hello.version != kPeerProtocolVersion) {
     return Reject{RejectReason::kVersion, "peer protocol version " + number(hello.version) +
                                               " is not supported, this member speaks " +
                                               number(kPeerProtocolVersion)};
   }
-  if (hello.cluster_id != cluster_id) {
+  if (hello.cluster_id != host.cluster_id) {
     return Reject{RejectReason::kWrongCluster, "cluster id " + number(hello.cluster_id) +
                                                    " is another cluster's, this member is in " +
-                                                   number(cluster_id)};
+                                                   number(host.cluster_id)};
   }
-  if (hello.to != self) {
-    return Reject{RejectReason::kWrongMember, "this is member " + number(self.value()) + ", not member " +
+  if (hello.to != host.self) {
+    return Reject{RejectReason::kWrongMember, "this is member " + number(host.self.value()) + ", not member " +
                                                   number(hello.to.value())};
   }
-  if (hello.from == self || hello.from.is_zero()) {
+  if (hello.from == host.self || hello.from.is_zero()) {
     return Reject{RejectReason::kWrongMember,
                   "member id " + number(hello.from.value()) + " can not be the caller's"};
+  }
+  if (std::find(host.removed.begin(), host.removed.end(), hello.from) != host.removed.end()) {
+    return Reject{RejectReason::kRemoved, "member " + number(hello.from.value()) + " was removed from the cluster"};
+  }
+  if (hello.founding != 0 && host.founding != 0 && hello.founding != host.founding) {
+    return Reject{RejectReason::kFoundedTwice,
+                  "cluster " + number(hello.cluster_id) + " was founded twice: member " + number(hello.from.value()) +
+                      " and member " + number(host.self.value()) + " have no common past"};
   }
   return std::nullopt;
 }

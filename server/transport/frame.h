@@ -10,13 +10,18 @@
 // A connection begins with Hello from the dialler, answered by Welcome or by Reject (and the end). Then the dialler
 // sends Raft and App frames, and both send KeepAlive when they have nothing to say.
 //
-//   Hello:   magic "RLYP" | version u16 | lane u8 | zero u8 | cluster u64 | from u64 | to u64 | directory u64
+//   Hello:   magic "RLYP" | version u16 | lane u8 | zero u8 | cluster u64 | from u64 | to u64 | directory u64 |
+//            founding u64
 //   Welcome: version u16 | zero u8 x6 | directory u64
 //   Reject:  reason u8 | text
 //   App:     type u8 | payload
 //   Raft:    one message, raft/wire.h
 //
-// A longer Hello or Welcome than this one is accepted and its tail ignored, so that a later version can add to it.
+// A longer Hello or Welcome than this one is accepted and its tail ignored, so that a later version can add to it; what
+// a shorter one of an earlier version lacks is 0 (founding).
+//
+// Instead of a Hello, a node that does not know its cluster yet sends Query (magic, version) and gets one Cluster frame
+// (server/cluster_info.proto: ClusterAnswer), and the end.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +29,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "raft/base/bytes.h"
 #include "raft/base/status.h"
@@ -32,12 +38,12 @@
 namespace rallypoint::server {
 
 constexpr size_t kFrameHeadBytes = 12;
-constexpr size_t kHelloBytes = 40;
+constexpr size_t kHelloBytes = 40;  ///< of the first version; founding follows
 constexpr size_t kWelcomeBytes = 16;
 constexpr uint16_t kPeerProtocolVersion = 1;
 
-enum class FrameType : uint8_t { kHello = 1, kWelcome = 2, kReject = 3, kKeepAlive = 4, kRaft = 5, kApp = 6 };
-constexpr uint8_t kFrameTypeLast = 6;
+enum class FrameType : uint8_t { kHello = 1, kWelcome = 2, kReject = 3, kKeepAlive = 4, kRaft = 5, kApp = 6, kQuery = 7, kCluster = 8 };
+constexpr uint8_t kFrameTypeLast = 8;
 
 enum class Lane : uint8_t { kUrgent = 0, kBulk = 1 };
 constexpr size_t kLanes = 2;
@@ -69,10 +75,13 @@ struct Hello {
   NodeId from;
   NodeId to;
   DirectoryId directory;
+  uint64_t founding = 0;  ///< which founding of the cluster the caller knows (StateMachine::founding); 0 = none yet
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 std::string encode_hello(const Hello& hello);
 Result<Hello> decode_hello(std::string_view body);
+std::string encode_query();
+Status decode_query(std::string_view body);
 
 struct Welcome {
   uint16_t version = kPeerProtocolVersion;
@@ -81,7 +90,7 @@ struct Welcome {
 std::string encode_welcome(const Welcome& welcome);
 Result<Welcome> decode_welcome(std::string_view body);
 
-enum class RejectReason : uint8_t { kMalformed = 1, kVersion = 2, kWrongCluster = 3, kWrongMember = 4, kBusy = 5 };
+enum class RejectReason : uint8_t { kMalformed = 1, kVersion = 2, kWrongCluster = 3, kWrongMember = 4, kBusy = 5, kRemoved = 6, kFoundedTwice = 7 };
 struct Reject {
   RejectReason reason = RejectReason::kMalformed;
   std::string text;
@@ -89,7 +98,14 @@ struct Reject {
 std::string encode_reject(const Reject& reject);
 Result<Reject> decode_reject(std::string_view body);
 
-/// Why a member with this identity must refuse `hello`; nothing = it is welcome.
-std::optional<Reject> judge_hello(const Hello& hello, uint64_t cluster_id, NodeId self);
+/// What a member compares a hello with.
+struct Host {
+  uint64_t cluster_id = 0;
+  NodeId self;
+  uint64_t founding = 0;           ///< 0 = it knows of none yet
+  std::vector<NodeId> removed;     ///< members that are never to come back
+};
+/// Why such a member must refuse `hello`; nothing = it is welcome.
+std::optional<Reject> judge_hello(const Hello& hello, const Host& host);
 
 }  // namespace rallypoint::server

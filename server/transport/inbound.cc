@@ -27,14 +27,27 @@ Status Inbound::on_frame(Frame frame) {
   }
 }
 
+std::optional<Reject> Inbound::judge() const {
+  return judge_hello(hello_, {context_.options.cluster_id, context_.options.self, context_.facts.founding, context_.facts.removed});
+}
+
+Status Inbound::on_query(const Frame& frame) {
+  RALLY_RETURN_IF_ERROR(decode_query(frame.body.view()));
+  connection_->enqueue(FrameType::kCluster, context_.facts.answer.view());
+  connection_->flush();
+  return Status(Code::kCancelled, "asked for the cluster and was answered");
+}
+
 Status Inbound::on_hello(const Frame& frame) {
+  if (frame.type == FrameType::kQuery) return on_query(frame);
   if (frame.type != FrameType::kHello) return Status::invalid_argument("the first frame is no hello");
   const Result<Hello> hello = decode_hello(frame.body.view());
   if (!hello.is_ok()) return hello.status();
   hello_ = hello.value();
-  if (const auto reject = judge_hello(hello_, context_.options.cluster_id, context_.options.self)) {
+  if (const auto reject = judge()) {
     connection_->enqueue(FrameType::kReject, encode_reject(*reject));
     connection_->flush();
+    if (reject->reason == RejectReason::kFoundedTwice) context_.handler.on_founded_twice(hello_.from);
     return Status::invalid_argument("member " + std::to_string(hello_.from.value()) + " refused: " + reject->text);
   }
   greeted_ = true;

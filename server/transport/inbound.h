@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ class Inbound final : public Connection::Owner {
   void close() { connection_->close(); }
 
   [[nodiscard]] bool is_greeted() const { return greeted_; }
+  /// By what is known now.
+  [[nodiscard]] bool is_welcome() const { return !judge().has_value(); }
   [[nodiscard]] bool is_open() const { return connection_->is_open(); }
   [[nodiscard]] NodeId peer() const { return hello_.from; }
   [[nodiscard]] Lane lane() const { return hello_.lane; }
@@ -48,6 +51,8 @@ class Inbound final : public Connection::Owner {
   Status on_frame(Frame frame) override;
   void on_read_done() override;
   void on_closed(const Status& why) override { events_.on_inbound_closed(*this, why); }
+  [[nodiscard]] std::optional<Reject> judge() const;
+  Status on_query(const Frame& frame);
   Status on_hello(const Frame& frame);
   Status on_message(const Bytes& body);
 

@@ -159,7 +159,7 @@ void Link::on_connected() {
   connection_ = std::make_shared<Connection>(context_, std::move(socket_), *this);
   const TransportOptions& options = context_.options;
   connection_->enqueue(FrameType::kHello, encode_hello({kPeerProtocolVersion, lane_, options.cluster_id, options.self,
-                                                        peer_, options.directory}));
+                                                        peer_, options.directory, context_.facts.founding}));
   connection_->start();
   connection_->flush();
 }
@@ -195,6 +195,7 @@ Status Link::on_frame(Frame frame) {
   if (up_) return Status::invalid_argument("the acceptor sent a frame, only keep-alives are its to send");
   if (frame.type == FrameType::kReject) {
     const Result<Reject> reject = decode_reject(frame.body.view());
+    if (reject.is_ok() && reject->reason == RejectReason::kRemoved) events_.on_link_removed(peer_);
     return Status(Code::kFailedPrecondition, reject.is_ok() ? reject.value().text : reject.status().message());
   }
   if (frame.type != FrameType::kWelcome) return Status::invalid_argument("no answer to the hello but another frame");

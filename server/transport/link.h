@@ -30,6 +30,8 @@ class Link final : public Connection::Owner, public std::enable_shared_from_this
     virtual void on_link_down(NodeId peer, Lane lane) = 0;
     /// It was up, broke, and the port refused a new connection at once.
     virtual void on_link_refused(NodeId peer, Lane lane) = 0;
+    /// The peer says that this member was removed.
+    virtual void on_link_removed(NodeId peer) = 0;
 
    protected:
     ~Events() = default;

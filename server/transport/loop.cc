@@ -53,8 +53,8 @@ void Transport::Loop::stop() {
   for (auto& inbound : inbound_) inbound->close();
 }
 
-void Transport::Loop::set_peers(std::vector<PeerAddress> peers) {
-  asio::post(io_, [this, peers = std::move(peers)] { apply_peers(peers); });
+void Transport::Loop::set_cluster(ClusterFacts facts) {
+  asio::post(io_, [this, facts = std::move(facts)]() mutable { apply_facts(std::move(facts)); });
 }
 
 void Transport::Loop::wake(bool was_empty) {
@@ -154,6 +154,18 @@ void Transport::Loop::enqueue(const App& app) {
 }
 
 // ---- peers ----------------------------------------------------------------------------------------------------
+
+void Transport::Loop::apply_facts(ClusterFacts facts) {
+  context_.facts = std::move(facts);
+  apply_peers(context_.facts.peers);
+  // Whoever would not be welcome any more says hello again, and is told then.
+  const auto all = inbound_;
+  for (const auto& inbound : all) {
+    if (!inbound->is_greeted() || inbound->is_welcome()) continue;
+    inbound->close();
+    remove_later(*inbound);
+  }
+}
 
 void Transport::Loop::apply_peers(const std::vector<PeerAddress>& peers) {
   for (auto it = peers_.begin(); it != peers_.end();) {

@@ -30,7 +30,7 @@ class Transport::Loop final : public Link::Events, public Inbound::Events {
   [[nodiscard]] std::vector<HostPort> listening() const;
   void start();
   void stop();
-  void set_peers(std::vector<PeerAddress> peers);
+  void set_cluster(ClusterFacts facts);
   void send(std::vector<raft::Message>&& messages);
   void send_app(NodeId to, uint8_t type, Bytes payload);
   [[nodiscard]] const TransportStats& stats() const { return stats_; }
@@ -55,10 +55,12 @@ class Transport::Loop final : public Link::Events, public Inbound::Events {
   Link* link_to(NodeId to, Lane lane);
   void mark_dirty(Link* link);
 
+  void apply_facts(ClusterFacts facts);
   void apply_peers(const std::vector<PeerAddress>& peers);
   void on_link_up(NodeId peer, Lane lane) override;
   void on_link_down(NodeId peer, Lane lane) override;
   void on_link_refused(NodeId peer, Lane lane) override;
+  void on_link_removed(NodeId peer) override { context_.handler.on_removed(peer); }
 
   Status bind(const boost::asio::ip::tcp::endpoint& endpoint);
   void accept(Acceptor& acceptor);

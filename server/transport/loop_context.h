@@ -21,6 +21,7 @@ struct LoopContext {
   TransportStats& stats;
   uint64_t now = 0;           ///< housekeeping rounds so far
   Duration round;             ///< how long one lasts
+  ClusterFacts facts = {};
 
   /// A length of time in rounds, at least one.
   [[nodiscard]] uint64_t rounds(Duration duration) const {

@@ -32,7 +32,7 @@ Status Transport::listen() { return loop_->listen(); }
 std::vector<HostPort> Transport::listening() const { return loop_->listening(); }
 void Transport::start() { loop_->start(); }
 void Transport::stop() { loop_->stop(); }
-void Transport::set_peers(std::vector<PeerAddress> peers) { loop_->set_peers(std::move(peers)); }
+void Transport::set_cluster(ClusterFacts facts) { loop_->set_cluster(std::move(facts)); }
 void Transport::send(std::vector<raft::Message>&& messages) { loop_->send(std::move(messages)); }
 void Transport::send_app(NodeId to, uint8_t type, Bytes payload) { loop_->send_app(to, type, std::move(payload)); }
 const TransportStats& Transport::stats() const { return loop_->stats(); }

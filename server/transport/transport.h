@@ -70,6 +70,19 @@ class TransportHandler {
   virtual void on_peer_lost(NodeId peer) = 0;
   /// Both lanes to `peer` work (again): what is sent from now on has a way.
   virtual void on_peer_up(NodeId peer) = 0;
+  /// `peer` says that this member was removed from the cluster. May be told more than once.
+  virtual void on_removed(NodeId peer) { (void)peer; }
+  /// `peer` knows this very member from another founding of the cluster: one of the two has no right to exist. Told to
+  /// the side that was called.
+  virtual void on_founded_twice(NodeId peer) { (void)peer; }
+};
+
+/// What a member knows of its cluster and tells others, or checks them by.
+struct ClusterFacts {
+  std::vector<PeerAddress> peers;  ///< whom to dial from now on; an entry for self is ignored
+  std::vector<NodeId> removed;     ///< whom to turn away for good
+  uint64_t founding = 0;           ///< told in every hello (frame.h)
+  Bytes answer;                    ///< to a node that asks which cluster this is
 };
 
 /// Counters since start. Written by the peer loop (dropped_* by senders too), readable from anywhere.
@@ -101,8 +114,9 @@ class Transport {
   /// Closes everything and joins the thread; the handler is not called afterwards. Not from the handler. Idempotent.
   void stop();
 
-  /// Whom to dial from now on. Links to peers that stay are kept; an entry for self is ignored.
-  void set_peers(std::vector<PeerAddress> peers);
+  /// From now on. Links to peers that stay are kept, connections of removed members are ended.
+  void set_cluster(ClusterFacts facts);
+  void set_peers(std::vector<PeerAddress> peers) { set_cluster({std::move(peers), {}, 0, {}}); }
 
   /// Each goes to its `to`; unknown or unreachable = dropped and counted.
   void send(std::vector<raft::Message>&& messages);

@@ -112,8 +112,9 @@ TEST(Frame, AHttpRequestIsCalledByItsName) {
 }
 
 TEST(Frame, HelloWelcomeAndRejectSurviveTheWay) {
-  const Hello hello{kPeerProtocolVersion, Lane::kBulk, 7, NodeId(UINT64_MAX), NodeId(9), DirectoryId(10)};
-  EXPECT_EQ(encode_hello(hello).size(), kHelloBytes);
+  const Hello hello{kPeerProtocolVersion, Lane::kBulk, 7, NodeId(UINT64_MAX), NodeId(9), DirectoryId(10), 11};
+  EXPECT_EQ(encode_hello(hello).size(), kHelloBytes + 8);
+  EXPECT_EQ(decode_hello(encode_hello(hello).substr(0, kHelloBytes)).value().founding, 0u) << "of the first version";
   EXPECT_EQ(decode_hello(encode_hello(hello)).value(), hello);
   EXPECT_EQ(decode_hello(encode_hello(hello) + "of a later version").value(), hello);
   EXPECT_EQ(decode_welcome(encode_welcome({kPeerProtocolVersion, DirectoryId(4)})).value().directory, DirectoryId(4));
@@ -136,8 +137,8 @@ TEST(Frame, DamagedHandshakesAreErrors) {
 
 TEST(Frame, AHelloIsJudgedByVersionClusterAndNames) {
   const Hello good{kPeerProtocolVersion, Lane::kUrgent, 7, NodeId(1), NodeId(2), DirectoryId(3)};
-  EXPECT_FALSE(judge_hello(good, 7, NodeId(2)).has_value());
-  const auto reason = [](Hello hello) { return judge_hello(hello, 7, NodeId(2)).value().reason; };
+  EXPECT_FALSE(judge_hello(good, {7, NodeId(2)}).has_value());
+  const auto reason = [](Hello hello) { return judge_hello(hello, {7, NodeId(2)}).value().reason; };
   Hello bad = good;
   bad.version = 99;
   EXPECT_EQ(reason(bad), RejectReason::kVersion);
@@ -150,6 +151,26 @@ TEST(Frame, AHelloIsJudgedByVersionClusterAndNames) {
   bad = good;
   bad.from = NodeId(2);
   EXPECT_EQ(reason(bad), RejectReason::kWrongMember);
+}
+
+TEST(Frame, AHelloOfARemovedMemberOrAnotherFoundingIsRefused) {
+  const Host host{7, NodeId(2), 55, {NodeId(9)}};
+  Hello hello{kPeerProtocolVersion, Lane::kUrgent, 7, NodeId(1), NodeId(2), DirectoryId(3)};
+  EXPECT_FALSE(judge_hello(hello, host).has_value()) << "it knows of no founding: it is new";
+  hello.founding = 55;
+  EXPECT_FALSE(judge_hello(hello, host).has_value());
+  hello.founding = 56;
+  EXPECT_EQ(judge_hello(hello, host)->reason, RejectReason::kFoundedTwice);
+  EXPECT_FALSE(judge_hello(hello, {7, NodeId(2)}).has_value()) << "this one is new";
+  hello.from = NodeId(9);
+  EXPECT_EQ(judge_hello(hello, host)->reason, RejectReason::kRemoved);
+}
+
+TEST(Frame, AQuerySurvivesTheWayAndADamagedOneIsAnError) {
+  EXPECT_TRUE(decode_query(encode_query()).is_ok());
+  EXPECT_FALSE(decode_query("").is_ok());
+  EXPECT_FALSE(decode_query("XLYP\1").is_ok());
+  EXPECT_FALSE(decode_query(std::string("RLYP\x63\0", 6)).is_ok());
 }
 
 TEST(FrameQueue, IsBoundedInBytesAndFramesButTakesOneOfAnySize) {

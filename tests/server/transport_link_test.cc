@@ -273,6 +273,28 @@ TEST(Transport, AQueueToAPeerThatDoesNotReadIsBoundedAndTheOtherLaneStillFlows) 
   b.stop();
 }
 
+TEST(Transport, ARemovedMemberIsCutOffAndToldByThoseItCalls) {
+  TestNode a(test_options(1)), b(test_options(2));
+  introduce({&a, &b});
+  a.transport.set_cluster({{}, {b.id}, 0, {}});
+  EXPECT_TRUE(b.recorder.wait([&] { return !b.recorder.removed_by.empty(); }));
+  EXPECT_EQ(b.recorder.look([&] { return b.recorder.removed_by.front(); }), a.id);
+  EXPECT_TRUE(a.recorder.look([&] { return a.recorder.removed_by.empty(); }));
+}
+
+// A member whose directory was wiped founded its cluster again, alone; the old cluster still counts on it.
+TEST(Transport, AMemberOfAnotherFoundingIsCutOffAndTheOneItCallsIsTold) {
+  TestNode old(test_options(1)), young(test_options(2));
+  introduce({&old, &young});
+  young.transport.set_cluster({{}, {}, 20, {}});
+  old.transport.set_cluster({{{young.id, {young.address()}}}, {}, 10, {}});
+  // The link greeted before either knew of a founding; a new one tells.
+  old.transport.set_cluster({{}, {}, 10, {}});
+  old.transport.set_cluster({{{young.id, {young.address()}}}, {}, 10, {}});
+  EXPECT_TRUE(young.recorder.wait([&] { return !young.recorder.founded_twice.empty(); }));
+  EXPECT_EQ(young.recorder.look([&] { return young.recorder.founded_twice.front(); }), old.id);
+}
+
 TEST(Transport, StopsWithTrafficUnderWay) {
   for (int i = 0; i < 5; ++i) {
     TestNode a(test_options(1)), b(test_options(2));

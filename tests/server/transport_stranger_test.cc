@@ -1,5 +1,6 @@
 // Strangers on the peer port: each connection ends, and the links between members do not notice.
 #include "raft/wire.h"
+#include "server/transport/cluster_query.h"
 #include "server/transport/frame_queue.h"
 #include "tests/server/transport_support.h"
 
@@ -58,6 +59,26 @@ class TransportStranger : public ::testing::Test {
 
   TestNode a, b;
 };
+
+TEST_F(TransportStranger, WhoAsksForTheClusterIsAnswered) {
+  b.transport.set_cluster({{{a.id, {a.address()}}}, {}, 0, Bytes(std::string("the cluster"))});
+  ASSERT_TRUE(eventually([&] {
+    const auto answer = ask_cluster(b.address(), Duration::seconds(20));
+    return answer.is_ok() && answer->view() == "the cluster";
+  }));
+  EXPECT_EQ(b.transport.stats().rejected, 0u);
+}
+
+TEST_F(TransportStranger, NobodyToAskIsAnErrorThatNamesTheAddress) {
+  boost::asio::io_context io;
+  boost::asio::ip::tcp::acceptor silent(io, {boost::asio::ip::address_v4::loopback(), 0});
+  const HostPort address = "127.0.0.1:" + std::to_string(silent.local_endpoint().port());
+  const auto answer = ask_cluster(address, Duration::millis(50));
+  ASSERT_FALSE(answer.is_ok());
+  EXPECT_EQ(answer.status().message(), address + ": no answer in time");
+  silent.close();
+  EXPECT_NE(ask_cluster(address, Duration::seconds(20)).status().message().find("refused"), std::string::npos);
+}
 
 TEST_F(TransportStranger, GarbageEndsTheConnection) {
   EXPECT_EQ(answer_to(std::string(1000, '\xA5')), "");

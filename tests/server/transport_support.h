@@ -52,6 +52,13 @@ class Recorder final : public TransportHandler {
     update([&] { up.push_back(peer); });
   }
 
+  void on_removed(NodeId peer) override {
+    update([&] { removed_by.push_back(peer); });
+  }
+  void on_founded_twice(NodeId peer) override {
+    update([&] { founded_twice.push_back(peer); });
+  }
+
   /// Waits until `condition` (read under the lock) holds; false if it never did.
   bool wait(const std::function<bool()>& condition) {
     std::unique_lock lock(mutex_);
@@ -68,6 +75,8 @@ class Recorder final : public TransportHandler {
   std::vector<App> apps;
   std::vector<NodeId> lost;
   std::vector<NodeId> up;
+  std::vector<NodeId> removed_by;
+  std::vector<NodeId> founded_twice;
 
  private:
   template <class Function>
