@@ -1,7 +1,6 @@
 #include "server/bootstrap.h"
 
 #include <fcntl.h>
-#include <openssl/sha.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <random>
 
 #include "raft/base/crc32c.h"
+#include "server/cluster_info.h"
 #include "server/obs/logging.h"
 #include "server/state/command.pb.h"
 #include "storage/engine/rocks_engine.h"
@@ -18,14 +18,6 @@ namespace rallypoint::server {
 namespace {
 
 constexpr uint32_t kIdentityVersion = 1;
-
-uint64_t hash_of(const std::string& text) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
-  uint64_t value;
-  std::memcpy(&value, digest, sizeof value);
-  return value == 0 ? 1 : value;
-}
 
 DirectoryId random_directory_id() {
   std::random_device device;
@@ -78,22 +70,77 @@ Result<Identity> read_identity(storage::FileSystem& fs, const std::string& path)
   return Identity{row.cluster_id(), NodeId(row.member_id()), DirectoryId(row.directory_id()), row.name()};
 }
 
-/// What the options would make of an empty directory.
-Result<Identity> identity_from(const Options& options) {
+/// What an empty directory begins with.
+struct Beginning {
+  Identity identity;
+  raft::Membership membership;
+};
+
+Result<Beginning> begin(const Options& options, const JoinTools& tools) {
+  const auto joined = [&](const JoinedCluster& cluster) {
+    Beginning beginning{{cluster.cluster_id, cluster.member, random_directory_id(), options.name}, {}};
+    beginning.membership.context = encode(cluster.info);  // nobody votes, as far as this node knows: it waits
+    return beginning;
+  };
+  if (!options.initial_cluster_is_new) {
+    auto cluster = join_cluster(options, tools);
+    if (!cluster.is_ok()) return cluster.status();
+    return joined(*cluster);
+  }
+  if (options.initial_cluster.size() > 1) {
+    auto founded = find_founded(options, tools);
+    if (!founded.is_ok()) return founded.status();
+    if (founded->has_value()) {
+      log_warning("the cluster is there already and counts this member in: its directory was lost, so it comes back and is given the data",
+                  {{"member", (*founded)->member.value()}});
+      return joined(**founded);
+    }
+  }
   for (const InitialMember& member : options.initial_cluster)
     if (member.name == options.name)
-      return Identity{cluster_id_of(options), member_id_of(member, options.initial_cluster_token), random_directory_id(), options.name};
+      return Beginning{{cluster_id_of(options), member_id_of(member, options.initial_cluster_token), random_directory_id(), options.name},
+                       bootstrap_membership(options)};
   return Status::invalid_argument("--name " + options.name + " is not in --initial-cluster; give this node's own name there");
 }
 
-Status check_identity(const Options& options, const Identity& found) {
-  if (options.name != found.name)
-    return Status::failed_precondition("data directory " + options.data_dir + " belongs to member \"" + found.name + "\", but --name is \"" +
-                                       options.name + "\"; give the right --name or another --data-dir");
-  if (options.initial_cluster.size() > 1 && options.initial_cluster_is_new && cluster_id_of(options) != found.cluster_id)
+Status check_name(const Options& options, const Identity& found) {
+  if (options.name == found.name) return Status::ok();
+  return Status::failed_precondition("data directory " + options.data_dir + " belongs to member \"" + found.name + "\", but --name is \"" +
+                                     options.name + "\"; give the right --name or another --data-dir");
+}
+
+/// Whether --initial-cluster names anybody whom this directory knows, besides this node.
+bool names_a_known_member(const Options& options, const pb::ClusterInfo& info, NodeId self) {
+  for (const auto& known : info.members()) {
+    if (known.id() == self.value()) continue;
+    for (const InitialMember& named : options.initial_cluster) {
+      if (named.name == known.name()) return true;
+      for (const Url& url : named.peer_urls)
+        if (std::find(known.peer_urls().begin(), known.peer_urls().end(), url.to_string()) != known.peer_urls().end()) return true;
+    }
+  }
+  return false;
+}
+
+/// The directory's own word goes first, as in etcd: members may have come, gone and moved since it was written. But
+/// options that name none of the members that it knows are a mistake.
+Status check_cluster(const Options& options, const Identity& found, const raft::Membership& applied, const storage::Wal::Recovered& log) {
+  pb::ClusterInfo info = cluster_info_of(applied);  // as far as the state is; the log may know more
+  bool removed = was_removed(info, found.member);
+  for (const raft::Entry& entry : log.entries) {
+    if (entry.kind != raft::EntryKind::kMembership) continue;
+    auto membership = raft::decode_membership(entry.payload);
+    if (!membership.is_ok()) return Status::data_loss("the log's membership entry is malformed: " + membership.status().message());
+    info = cluster_info_of(*membership);
+    removed |= entry.index <= log.hard_state.commit && was_removed(info, found.member);
+  }
+  if (removed)
+    return Status::failed_precondition("this member was removed from the cluster for good; to run a node here again, add it (member add), "
+                                       "move data directory " + options.data_dir + " away and start with --initial-cluster-state existing");
+  if (options.initial_cluster.size() > 1 && info.members_size() > 1 && !names_a_known_member(options, info, found.member))
     return Status::failed_precondition("data directory " + options.data_dir + " belongs to cluster " + hex(found.cluster_id) +
-                                       ", but --initial-cluster and --initial-cluster-token describe cluster " + hex(cluster_id_of(options)) +
-                                       "; give the options of the first start, or an empty --data-dir for a new cluster");
+                                       ", but --initial-cluster names none of its other members; give this cluster's members there, or an "
+                                       "empty --data-dir for a new cluster");
   return Status::ok();
 }
 
@@ -159,7 +206,7 @@ uint64_t cluster_id_of(const Options& options) {
 
 raft::Membership bootstrap_membership(const Options& options) {
   raft::Membership membership;
-  pb::ClusterContext context;
+  pb::ClusterInfo context;
   for (const InitialMember& member : options.initial_cluster) {
     const NodeId id = member_id_of(member, options.initial_cluster_token);
     raft::put_in(membership.voters, {id, DirectoryId()});
@@ -168,11 +215,11 @@ raft::Membership bootstrap_membership(const Options& options) {
     info->set_name(member.name);
     for (const Url& url : member.peer_urls) info->add_peer_urls(url.to_string());
   }
-  membership.context = Bytes(context.SerializeAsString());
+  membership.context = encode(context);
   return membership;
 }
 
-Result<Bootstrapped> bootstrap(const Options& options, storage::FileSystem& fs) {
+Result<Bootstrapped> bootstrap(const Options& options, storage::FileSystem& fs, const JoinTools& join_tools) {
   const std::string& dir = options.data_dir;
   if (Status made = fs.create_directories(dir); !made.is_ok())
     return Status::failed_precondition("can't make data directory " + dir + ": " + made.message());
@@ -181,26 +228,25 @@ Result<Bootstrapped> bootstrap(const Options& options, storage::FileSystem& fs) 
   if (!lock.is_ok()) return lock.status();
   node.lock = std::move(*lock);
 
-  const raft::Membership membership = bootstrap_membership(options);
   auto known = fs.exists(dir + "/identity");
   if (!known.is_ok()) return known.status();
   Result<storage::Wal::Recovered> recovered = Status::internal("not opened");
   if (*known) {
     auto identity = read_identity(fs, dir + "/identity");
     if (!identity.is_ok()) return identity.status();
-    RALLY_RETURN_IF_ERROR(check_identity(options, *identity));
+    RALLY_RETURN_IF_ERROR(check_name(options, *identity));
     node.identity = *identity;
     recovered = storage::Wal::open(fs, dir + "/wal", node.identity.directory);
   } else {
     // A first start that was cut short left nothing that counts: nobody was answered before the identity stood.
     node.fresh = true;
-    auto identity = identity_from(options);
-    if (!identity.is_ok()) return identity.status();
-    node.identity = *identity;
+    auto beginning = begin(options, join_tools);
+    if (!beginning.is_ok()) return beginning.status();
+    node.identity = beginning->identity;
     RALLY_RETURN_IF_ERROR(fs.remove_all(dir + "/wal"));
     RALLY_RETURN_IF_ERROR(fs.remove_all(dir + "/state"));
     RALLY_RETURN_IF_ERROR(fs.create_directories(dir + "/wal"));
-    recovered = storage::Wal::create(fs, dir + "/wal", node.identity.directory, {}, membership);
+    recovered = storage::Wal::create(fs, dir + "/wal", node.identity.directory, {}, beginning->membership);
   }
   if (!recovered.is_ok()) return recovered.status();
   if (recovered->torn_tail_repaired) log_warning("cut a torn write off the end of the log; nothing acknowledged was in it");
@@ -217,6 +263,7 @@ Result<Bootstrapped> bootstrap(const Options& options, storage::FileSystem& fs) 
   if (!machine.is_ok()) return machine.status();
   node.machine = std::move(*machine);
   RALLY_RETURN_IF_ERROR(reconcile(node, *recovered));
+  RALLY_RETURN_IF_ERROR(check_cluster(options, node.identity, node.machine->applied().membership, *recovered));
   if (node.fresh) RALLY_RETURN_IF_ERROR(write_identity(fs, dir, node.identity));
 
   node.restored = {recovered->hard_state, recovered->start, std::move(recovered->entries), node.machine->applied().index};

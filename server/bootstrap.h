@@ -11,6 +11,7 @@
 #include <string>
 
 #include "raft/core.h"
+#include "server/join.h"
 #include "server/options.h"
 #include "server/state/state_machine.h"
 #include "storage/fs/file_system.h"
@@ -52,9 +53,10 @@ struct Bootstrapped {
 NodeId member_id_of(const InitialMember& member, const std::string& token);
 /// Constant for the cluster's life; in every answer of the keys API.
 uint64_t cluster_id_of(const Options& options);
-/// All members as voters whose directories are not known yet, names and URLs in the context.
+/// Of a new cluster: all members as voters whose directories are not known yet, names and URLs in the context.
 raft::Membership bootstrap_membership(const Options& options);
 
-Result<Bootstrapped> bootstrap(const Options& options, storage::FileSystem& file_system);
+Result<Bootstrapped> bootstrap(const Options& options, storage::FileSystem& file_system,
+                               const JoinTools& join_tools = real_join_tools());
 
 }  // namespace rallypoint::server

@@ -1,12 +1,13 @@
 #include "server/node.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <random>
 
+#include "server/cluster_info.h"
 #include "server/obs/logging.h"
-#include "server/state/command.pb.h"
 
 namespace rallypoint::server {
 namespace {
@@ -43,23 +44,28 @@ NodeSettings settings_from(const Options& options, const Identity& identity) {
   return settings;
 }
 
-std::string host_port(const Url& url) {
-  const bool v6 = url.host.find(':') != std::string::npos;
-  return (v6 ? "[" + url.host + "]" : url.host) + ":" + std::to_string(url.port);
-}
-
-std::vector<PeerAddress> peers_of(const raft::Membership& membership) {
-  pb::ClusterContext context;
-  context.ParseFromArray(membership.context.data(), static_cast<int>(membership.context.size()));
+std::vector<PeerAddress> peers_of(const pb::ClusterInfo& info) {
   std::vector<PeerAddress> peers;
-  for (const auto& member : context.members()) {
-    if (raft::find_member(membership, NodeId(member.id())) == nullptr) continue;
+  for (const auto& member : info.members()) {
     PeerAddress peer{NodeId(member.id()), {}};
     for (const std::string& text : member.peer_urls())
-      if (auto url = Url::parse(text); url.is_ok()) peer.endpoints.push_back(host_port(*url));
+      if (auto url = Url::parse(text); url.is_ok()) peer.endpoints.push_back(url->host_port());
     peers.push_back(std::move(peer));
   }
   return peers;
+}
+
+ClusterFacts facts_of(const StateMachine& machine, uint64_t cluster_id) {
+  pb::ClusterAnswer answer;
+  answer.set_cluster_id(cluster_id);
+  answer.set_applied(machine.applied().index.value());
+  *answer.mutable_info() = cluster_info_of(machine.applied().membership);
+  ClusterFacts facts;
+  facts.peers = peers_of(answer.info());
+  for (uint64_t id : answer.info().removed()) facts.removed.emplace_back(id);
+  facts.founding = machine.founding();
+  facts.answer = Bytes(answer.SerializeAsString());
+  return facts;
 }
 
 }  // namespace
@@ -67,14 +73,13 @@ std::vector<PeerAddress> peers_of(const raft::Membership& membership) {
 Node::Node(const Options& options, storage::FileSystem& file_system, Bootstrapped bootstrapped)
     : options_(options), lock_(std::move(bootstrapped.lock)), cluster_id_(bootstrapped.identity.cluster_id) {
   const Identity& identity = bootstrapped.identity;
-  first_membership_ = bootstrapped.machine->applied().membership;
-  if (first_membership_.context.empty()) first_membership_ = bootstrap_membership(options);
+  first_facts_ = facts_of(*bootstrapped.machine, cluster_id_);
 
   TransportOptions transport;
   transport.cluster_id = identity.cluster_id;
   transport.self = identity.member;
   transport.directory = identity.directory;
-  for (const Url& url : options.listen_peer_urls) transport.listen.push_back(host_port(url));
+  for (const Url& url : options.listen_peer_urls) transport.listen.push_back(url.host_port());
   transport_ = std::make_unique<Transport>(std::move(transport), *this);
 
   const std::string snapshots = bootstrapped.state_directory->snapshots();
@@ -100,7 +105,8 @@ Node::Node(const Options& options, storage::FileSystem& file_system, Bootstrappe
           .make_snapshot = [this](auto engine, const raft::SnapshotMeta& meta) { snapshotter_->make(std::move(engine), meta); },
           .read_snapshot = [this](const raft::SnapshotRead& read) { snapshotter_->read(read); },
           .save_snapshot = [this](const SnapshotJob& job, auto engine, const raft::SnapshotMeta& meta) { snapshotter_->serve(job, std::move(engine), meta); },
-          .peers_changed = [this](const raft::Membership& membership) { transport_->set_peers(peers_of(membership)); },
+          .members_changed = [this](const StateMachine& machine) { members_changed(machine); },
+          .removed = removed,
           .fatal = fatal,
           .log_stats = &log_->stats()},
       clock_);
@@ -120,7 +126,7 @@ Status Node::listen() {
 void Node::start() {
   log_->start();
   snapshotter_->start();
-  transport_->set_peers(peers_of(first_membership_));
+  transport_->set_cluster(first_facts_);
   transport_->start();
   thread_ = std::thread([this] { loop_->run(); });
 }
@@ -140,7 +146,33 @@ ClusterView Node::cluster_view() const { return loop_->view(); }
 void Node::on_messages(std::vector<raft::Message>&& messages) { loop_->mailbox().post(std::move(messages)); }
 void Node::on_app(NodeId from, uint8_t type, Bytes payload) { loop_->mailbox().post(PeerApp{from, type, std::move(payload)}); }
 void Node::on_peer_lost(NodeId peer) { loop_->mailbox().post(PeerLost{peer}); }
+void Node::on_removed(NodeId peer) { loop_->mailbox().post(PeerRemovedUs{peer}); }
+void Node::on_founded_twice(NodeId peer) {
+  // Whom this node knows was founded together with it, or added by it: then the other one is wrong, and is told so
+  // by those that it does not know.
+  const std::vector<NodeId> known = *std::atomic_load(&known_);
+  if (std::find(known.begin(), known.end(), peer) != known.end())
+    return log_error("a member comes from another founding of this cluster; its directory must have been wiped", {{"peer", peer.value()}});
+  fatal(Status::failed_precondition(
+      "member " + std::to_string(peer.value()) + " knows this member from before: this directory was wiped, and the cluster was founded a second "
+      "time here. Move the data directory away and start with all members in --initial-cluster and --initial-cluster-state existing: "
+      "the data is with the other members"));
+}
 void Node::on_peer_up(NodeId peer) { log_info("linked to a peer", {{"peer", peer.value()}}); }
+
+void Node::members_changed(const StateMachine& machine) {
+  ClusterFacts facts = facts_of(machine, cluster_id_);
+  auto known = std::make_shared<std::vector<NodeId>>();
+  for (const PeerAddress& peer : facts.peers) known->push_back(peer.id);
+  std::atomic_store(&known_, std::shared_ptr<const std::vector<NodeId>>(std::move(known)));
+  transport_->set_cluster(std::move(facts));
+}
+
+/// Ends like one that was asked to: what was acknowledged is with the others.
+void Node::removed(const std::string& why) {
+  log_error("this member was removed from the cluster, so it stops; its data directory is of no use any more", {{"why", why}});
+  ::kill(::getpid(), SIGTERM);
+}
 
 /// The one place where a node stops because a promise was broken: by the disk, or by ourselves.
 void Node::fatal(const Status& status) {

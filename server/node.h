@@ -34,6 +34,10 @@ class Node final : public Backend, public TransportHandler {
   void on_app(NodeId from, uint8_t type, Bytes payload) override;
   void on_peer_lost(NodeId peer) override;
   void on_peer_up(NodeId peer) override;
+  void on_removed(NodeId peer) override;
+  void on_founded_twice(NodeId peer) override;
+  void members_changed(const StateMachine& machine);
+  static void removed(const std::string& why);
   [[noreturn]] static void fatal(const Status& status);
 
   const Options options_;
@@ -45,7 +49,8 @@ class Node final : public Backend, public TransportHandler {
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<NodeLoop> loop_;
   std::thread thread_;
-  raft::Membership first_membership_;
+  ClusterFacts first_facts_;
+  std::shared_ptr<const std::vector<NodeId>> known_ = std::make_shared<std::vector<NodeId>>();  ///< members, this one too
 };
 
 }  // namespace rallypoint::server

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "server/cluster_info.h"
 #include "server/obs/logging.h"
 #include "server/state/command.pb.h"
 
@@ -11,6 +12,8 @@ namespace {
 constexpr uint8_t kForwardedCommands = 1;
 constexpr uint8_t kLeaseQuestions = 2;
 constexpr uint8_t kLeaseAnswers = 3;
+constexpr uint8_t kMemberChange = 4;
+constexpr uint8_t kMemberChangeAnswer = 5;
 /// Rows that one tick's slice of physical compaction may delete.
 constexpr size_t kCompactRows = 1000;
 constexpr Duration kRegisterAgain = Duration::millis(500);
@@ -28,6 +31,7 @@ NodeLoop::NodeLoop(NodeSettings settings, raft::RestoredState restored, std::uni
       machine_(std::move(machine)),
       core_(settings_.raft, settings_.seed, std::move(restored)),
       requests_(settings_.raft.id, settings_.requests),
+      members_(settings_.raft.id),
       now_(time.monotonic()),
       next_tick_(now_),
       compacted_(core_.first_index().is_zero() ? Index() : core_.first_index() - 1),
@@ -53,6 +57,7 @@ void NodeLoop::turn(std::vector<NodeEvent> events) {
   }
   propose();
   drain();
+  tend_members();
   ask_about_leases();
   requests_.serve_reads(*machine_, now_, clock(), position());
   if (const uint64_t read = soft_.leader.is_zero() ? 0 : requests_.take_read(now_)) {
@@ -70,6 +75,43 @@ void NodeLoop::turn(std::vector<NodeEvent> events) {
   for (const SnapshotJob& job : requests_.v3().take_snapshot_jobs()) ports_.save_snapshot(job, machine_->engine(), machine_->applied());
   requests_.flush();
   publish_view(false);
+}
+
+void NodeLoop::tend_members() {
+  if (!soft_.leader.is_zero()) {
+    for (pb::MemberChange& change : members_.take_due(now_)) {
+      if (is_leader()) lead_change(change);
+      else ports_.send_app(soft_.leader, kMemberChange, Bytes(change.SerializeAsString()));
+    }
+  }
+  for (auto& [to, answer] : members_.take_answers(now_)) ports_.send_app(to, kMemberChangeAnswer, std::move(answer));
+  for (auto& [call, reply] : members_.requests().take_replies()) {
+    reply.raft_index = position().applied.value();
+    reply.raft_term = position().term.value();
+    requests_.replies().add(call, std::move(reply));
+  }
+}
+
+void NodeLoop::lead_change(const pb::MemberChange& change) {
+  const bool settled = leading_since_ == soft_.term;
+  if (auto event = members_.ask(change, core_, *machine_, settled)) {
+    core_.step(std::move(*event));
+    drain();
+  }
+}
+
+void NodeLoop::members_applied() {
+  const pb::ClusterInfo info = cluster_info_of(machine_->applied().membership);
+  members_.requests().applied(info);
+  ports_.members_changed(*machine_);
+  publish_view(true);
+  if (server::was_removed(info, settings_.raft.id)) was_removed("the membership says so");
+}
+
+void NodeLoop::was_removed(const std::string& why) {
+  if (std::exchange(removed_, true)) return;
+  members_.requests().removed_self();
+  ports_.removed(why);
 }
 
 void NodeLoop::ask_about_leases() {
@@ -114,6 +156,7 @@ void NodeLoop::handle(NodeEvent& event) {
     std::erase_if(*batch, [&](const Request& request) {
       if (auto* move = std::get_if<V3MoveLeader>(&request)) return move_leader(*move), true;
       if (auto* defragment = std::get_if<V3Defragment>(&request)) return this->defragment(*defragment), true;
+      if (auto* change = std::get_if<ChangeMember>(&request)) return members_.requests().take(*change, now_), true;
       return false;
     });
     requests_.take(std::move(*batch), *machine_, now_, clock(), position());
@@ -125,6 +168,11 @@ void NodeLoop::handle(NodeEvent& event) {
   } else if (auto* app = std::get_if<PeerApp>(&event)) {
     if (app->type == kLeaseQuestions && is_leader()) return requests_.lease_desk().on_questions(app->from, app->payload);
     if (app->type == kLeaseAnswers) return requests_.lease_desk().on_answers(app->payload, *machine_, position());
+    if (app->type == kMemberChange && is_leader()) {
+      if (auto change = MemberDesk::decode(app->from, app->payload)) lead_change(*change);
+      return;
+    }
+    if (app->type == kMemberChangeAnswer) return members_.on_answer(app->payload, now_);
     if (app->type != kForwardedCommands || !is_leader()) return;  // the origin tries again with the next leader
     auto commands = decode_commands(app->payload);
     if (!commands.is_ok()) return log_warning("dropped forwarded commands", {{"from", app->from.value()}, {"error", commands.status()}});
@@ -132,6 +180,8 @@ void NodeLoop::handle(NodeEvent& event) {
   } else if (auto* lost = std::get_if<PeerLost>(&event)) {
     log_info("a peer's process is gone", {{"peer", lost->peer.value()}, {"leader", lost->peer == soft_.leader}});
     core_.step(raft::LeaderGone{lost->peer, soft_.term});
+  } else if (auto* removed = std::get_if<PeerRemovedUs>(&event)) {
+    was_removed("member " + std::to_string(removed->peer.value()) + " says so");
   } else if (auto* persisted = std::get_if<raft::Persisted>(&event)) {
     core_.step(*persisted);
   } else if (auto* installed = std::get_if<SnapshotInstalled>(&event)) {
@@ -169,6 +219,7 @@ void NodeLoop::carry_out(raft::Output& output) {
     ports_.send(std::move(output.messages));
   }
   if (output.soft_state) soft_state_changed(*output.soft_state);
+  for (const raft::MembershipResult& result : output.membership_results) members_.decided(result);
   if (!output.committed.empty()) apply(output.committed);
   for (const raft::ReadResult& read : output.reads) {
     if (read.status.is_ok()) requests_.read_confirmed(read.id, read.index);
@@ -192,15 +243,16 @@ void NodeLoop::apply(std::vector<raft::Entry>& committed) {
   core_.step(raft::Applied{machine_->applied().index});
   if (requests_.incarnation() == 0) {
     const uint64_t incarnation = machine_->sessions().incarnation_of(settings_.raft.id, settings_.nonce);
-    if (incarnation != 0) requests_.set_incarnation(incarnation), machine_->set_local(settings_.raft.id, incarnation);
+    if (incarnation != 0) {
+      requests_.set_incarnation(incarnation);
+      members_.requests().set_incarnation(incarnation);
+      machine_->set_local(settings_.raft.id, incarnation);
+    }
   }
   if (is_leader() && machine_->applied().term == soft_.term) leading_since_ = soft_.term;
   lead_or_follow();
   requests_.applied(effects, *machine_, now_, position());
-  if (effects.members_changed) {
-    ports_.peers_changed(machine_->applied().membership);
-    publish_view(true);
-  }
+  if (effects.members_changed) members_applied();
 }
 
 void NodeLoop::propose() {
@@ -250,6 +302,7 @@ void NodeLoop::tick(Instant now) {
   ++ticks_;
   core_.tick();
   if (ticks_ % 10 == 0) requests_.tick(*machine_, now, position());
+  members_.requests().tick(now);
   // Deadlines run only under a leader that has caught up with its own state.
   if (is_leader() && leading_since_ == soft_.term && machine_->applied().index >= expiry_proposed_at_) {
     if (auto deadline = machine_->tree().next_deadline(); deadline && *deadline <= clock_.now()) {
@@ -306,7 +359,7 @@ void NodeLoop::install(SnapshotInstalled& installed) {
   compacted_ = std::max(compacted_, installed.meta.index);
   clock_.at_least(machine_->cluster_time());
   requests_.state_replaced(*machine_, now_, position());
-  ports_.peers_changed(machine_->applied().membership);
+  members_applied();
 }
 
 void NodeLoop::soft_state_changed(const raft::SoftState& state) {
@@ -323,6 +376,7 @@ void NodeLoop::soft_state_changed(const raft::SoftState& state) {
     expiry_proposed_at_ = Index();
     registered_at_ = Instant();
     requests_.propose_again();
+    members_.requests().send_again();
     propose();
   }
   publish_view(true);
@@ -339,23 +393,23 @@ void NodeLoop::publish_view(bool at_once) {
   ClusterView view;
   view.cluster_id = settings_.cluster_id;
   view.member_id = settings_.raft.id.value();
-  const raft::Membership& membership = core_.membership();
-  pb::ClusterContext context;
-  context.ParseFromArray(membership.context.data(), static_cast<int>(membership.context.size()));
-  for (const auto& info : context.members()) {
+  const raft::Membership& membership = machine_->applied().membership;
+  const pb::ClusterInfo cluster = cluster_info_of(membership);
+  for (const auto& info : cluster.members()) {
     const NodeId id(info.id());
-    if (raft::find_member(membership, id) == nullptr) continue;
-    Member member{info.id(), info.name(), {info.peer_urls().begin(), info.peer_urls().end()}, {}, !raft::is_voter(membership, id)};
-    if (auto it = machine_->attributes().find(id); it != machine_->attributes().end()) member.client_urls = it->second.client_urls;
+    Member member{info.id(), info.name(), {info.peer_urls().begin(), info.peer_urls().end()}, {}, is_learner_by_choice(membership, id)};
+    if (auto it = machine_->attributes().find(id); it != machine_->attributes().end()) member.name = it->second.name, member.client_urls = it->second.client_urls;
     else if (id == settings_.raft.id) member.client_urls = settings_.client_urls;  // what it is about to register
     view.members.push_back(std::move(member));
   }
   if (requests_.incarnation() == 0) view.unhealthy_reason = "not registered with a leader yet";
+  else if (will_vote(membership, settings_.raft.id)) view.unhealthy_reason = "catching up with the leader; this member does not vote yet";
   std::sort(view.members.begin(), view.members.end(), [](const Member& a, const Member& b) { return a.id < b.id; });
+  view.removed_members.assign(cluster.removed().begin(), cluster.removed().end());
   view.leader_id = soft_.leader.value();
   view.role = is_leader() ? ViewRole::kLeader
               : soft_.role != raft::Role::kFollower ? ViewRole::kCandidate
-              : raft::is_voter(membership, settings_.raft.id) ? ViewRole::kFollower : ViewRole::kLearner;
+              : is_learner_by_choice(membership, settings_.raft.id) ? ViewRole::kLearner : ViewRole::kFollower;
   view.raft_term = soft_.term.value();
   view.commit_index = core_.commit().value();
   view.applied_index = machine_->applied().index.value();

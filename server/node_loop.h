@@ -19,6 +19,7 @@
 #include "server/cluster_clock.h"
 #include "server/log_loop.h"
 #include "server/mailbox.h"
+#include "server/member_desk.h"
 #include "server/requests.h"
 #include "server/state/state_machine.h"
 
@@ -26,12 +27,14 @@ namespace rallypoint::server {
 
 struct PeerApp { NodeId from; uint8_t type; Bytes payload; };
 struct PeerLost { NodeId peer; };
+/// A peer says that this member was removed from the cluster.
+struct PeerRemovedUs { NodeId peer; };
 struct SnapshotInstalled { std::shared_ptr<storage::Engine> engine; raft::SnapshotMeta meta; };
 struct SnapshotFailed { Status status; };
 /// Hand leadership over if it is ours, then end the loop.
 struct Shutdown {};
 
-using NodeEvent = std::variant<std::vector<Request>, std::vector<raft::Message>, PeerApp, PeerLost, raft::Persisted, SnapshotInstalled,
+using NodeEvent = std::variant<std::vector<Request>, std::vector<raft::Message>, PeerApp, PeerLost, PeerRemovedUs, raft::Persisted, SnapshotInstalled,
                                raft::SnapshotReady, raft::SnapshotBytes, SnapshotPart, SnapshotFailed, Shutdown>;
 
 struct NodeSettings {
@@ -58,7 +61,8 @@ class NodeLoop {
     std::function<void(std::shared_ptr<storage::Engine>, const raft::SnapshotMeta&)> make_snapshot;
     std::function<void(const raft::SnapshotRead&)> read_snapshot;
     std::function<void(const SnapshotJob&, std::shared_ptr<storage::Engine>, const raft::SnapshotMeta&)> save_snapshot;
-    std::function<void(const raft::Membership&)> peers_changed;
+    std::function<void(const StateMachine&)> members_changed;  ///< as applied; also at a member's registration
+    std::function<void(const std::string& why)> removed;       ///< this member is out for good: it must stop. Told once
     std::function<void(const Status&)> fatal;  ///< does not return control to normal work
     const LogStats* log_stats = nullptr;       ///< for the view; may be null
   };
@@ -82,6 +86,10 @@ class NodeLoop {
   void carry_out(raft::Output& output);
   void apply(std::vector<raft::Entry>& committed);
   void propose();                     ///< what clients and peers asked for, to the leader
+  void tend_members();                ///< changes of the membership: asks, answers
+  void lead_change(const pb::MemberChange& change);
+  void members_applied();
+  void was_removed(const std::string& why);
   void ask_about_leases();            ///< clients' questions that only the leader can answer
   void move_leader(const V3MoveLeader& request);
   void defragment(const V3Defragment& request);
@@ -105,6 +113,8 @@ class NodeLoop {
   raft::Core core_;
   raft::SoftState soft_;
   Requests requests_;
+  MemberDesk members_;
+  bool removed_ = false;
   ClusterClock clock_;
   Mailbox<NodeEvent> mailbox_;
   std::vector<Bytes> forwarded_;      ///< commands of other nodes, for this drain's entry

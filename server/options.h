@@ -28,6 +28,8 @@ struct Url {
   uint16_t port = 0;
   /// "http://host:port", IPv6 in brackets, never a trailing slash.
   [[nodiscard]] std::string to_string() const;
+  /// "host:port", IPv6 in brackets.
+  [[nodiscard]] std::string host_port() const;
   friend bool operator==(const Url&, const Url&) = default;
   /// A port is required; a path other than "/" is refused.
   static Result<Url> parse(std::string_view text);

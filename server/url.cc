@@ -6,9 +6,11 @@
 
 namespace rallypoint::server {
 
-std::string Url::to_string() const {
+std::string Url::to_string() const { return scheme + "://" + host_port(); }
+
+std::string Url::host_port() const {
   const bool v6 = host.find(':') != std::string::npos;
-  return scheme + "://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 Result<Url> Url::parse(std::string_view text) {

@@ -43,13 +43,14 @@ struct V2Read { Call call; v2::ReadRequest request; bool linearizable = true; };
 struct V2Watch { Call call; v2::WatchRequest request; };
 /// The client of this watch is gone; free it. Not answered. Unknown calls are ignored.
 struct CancelWatch { Call call; };
-/// Answered with the Member (add) or Status OK; NotFound, AlreadyExists, FailedPrecondition (was removed for ever),
-/// Unimplemented.
+/// Answered once it has taken effect and this member has applied it: with the Member (add) or Status OK. Else with
+/// etcd's gRPC code and text for the reason, Unavailable (not done) or OutcomeUnknown. The view of the cluster that
+/// follows the answer shows the change.
 struct ChangeMember {
   enum class Kind : uint8_t { kAdd, kUpdate, kRemove, kPromote };
   Call call;
   Kind kind = Kind::kAdd;
-  uint64_t id = 0;                      ///< update, remove, promote
+  uint64_t id = 0;                      ///< all but add
   std::vector<std::string> peer_urls;   ///< add, update; parsed and normalised
   bool learner = false;                 ///< add
 };
@@ -110,7 +111,7 @@ struct Member {
   std::string name;  ///< empty until the member has started
   std::vector<std::string> peer_urls;    ///< "http://host:port", no trailing slash
   std::vector<std::string> client_urls;  ///< as advertised; the same strings on every member
-  bool is_learner = false;
+  bool is_learner = false;  ///< until it is promoted; a member added as a voter that still catches up is none
 };
 
 enum class ViewRole : uint8_t { kFollower, kCandidate, kLeader, kLearner };
@@ -132,6 +133,7 @@ struct ClusterView {
   uint64_t cluster_id = 0;
   uint64_t member_id = 0;
   std::vector<Member> members;  ///< sorted by id, own one included
+  std::vector<uint64_t> removed_members;  ///< ids of former members
   uint64_t leader_id = 0;       ///< 0 = none known
   ViewRole role = ViewRole::kFollower;
   uint64_t raft_term = 0;
@@ -198,7 +200,8 @@ struct Reply {
   /// OutcomeUnknown ...), or the result of ChangeMember (OK for update and remove).
   /// Bytes: an encoded v3 response message.
   std::variant<std::monostate, v2::EventPtr, v2::Error, Status, Member, Bytes, WatchParts> body;
-  /// For a watch: the index when it was registered. For the rest: the index of the outcome.
+  /// For a watch: the index when it was registered. For a ChangeMember: the member's id. For the rest: the index of the
+  /// outcome.
   uint64_t etcd_index = 0;
   uint64_t raft_index = 0;
   uint64_t raft_term = 0;

@@ -1,5 +1,6 @@
 #include "server/api/v2_members.h"
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <set>
 
@@ -23,12 +24,14 @@ void append_member(std::string& out, const Member& member) {
   out += '}';
 }
 
-void respond_message(Responder& responder, int status, std::string_view message) {
+void respond_message(Responder& responder, int status, std::string_view message, std::string_view cluster_id = {}) {
   std::string& body = responder.scratch();
   body += R"({"message":)";
   append_json_string(body, message);
   body += "}\n";
-  responder.respond(ResponseHead(status, kJson), body);
+  ResponseHead head(status, kJson);
+  if (!cluster_id.empty()) head.add("X-Etcd-Cluster-Id", cluster_id);
+  responder.respond(head, body);
 }
 
 /// {"peerURLs":["http://host:port", ...]}, normalised and without repetitions.
@@ -50,27 +53,17 @@ Result<std::vector<std::string>> parse_peer_urls(std::string_view body) {
   return std::vector<std::string>(urls.begin(), urls.end());
 }
 
-int http_status(Code code) {
-  switch (code) {
-    case Code::kInvalidArgument: return 400;
-    case Code::kNotFound: return 404;
-    case Code::kAlreadyExists: return 409;
-    case Code::kFailedPrecondition: return 410;
-    case Code::kUnimplemented: return 501;
-    default: return 500;
-  }
-}
-
 }  // namespace
 
 void V2MachinesHandler::handle(const HttpRequest& request, Responder& responder) const {
   if (!request.is_get()) return respond_method_not_allowed(responder, "GET, HEAD");
+  std::vector<std::string> urls;  // etcd: sorted as texts
+  for (const Member& member : backend_.cluster_view().members) urls.insert(urls.end(), member.client_urls.begin(), member.client_urls.end());
+  std::sort(urls.begin(), urls.end());
   std::string& body = responder.scratch();
-  for (const Member& member : backend_.cluster_view().members) {
-    for (const std::string& url : member.client_urls) {
-      if (!body.empty()) body += ", ";
-      body += url;
-    }
+  for (const std::string& url : urls) {
+    if (!body.empty()) body += ", ";
+    body += url;
   }
   responder.respond(ResponseHead(200, "text/plain; charset=utf-8"), body);
 }
@@ -128,16 +121,32 @@ void V2MembersHandler::change(ChangeMember::Kind kind, std::string_view id, cons
 }
 
 void V2MembersHandler::on_reply(Reply&& reply, Responder& responder) const {
+  const std::string cluster_id = to_hex(backend_.cluster_id());
   if (const auto* member = std::get_if<Member>(&reply.body)) {
     std::string& body = responder.scratch();
     append_member(body, *member);
     body += '\n';
-    return responder.respond(ResponseHead(201, kJson), body);
+    ResponseHead head(201, kJson);
+    head.add("X-Etcd-Cluster-Id", cluster_id);
+    return responder.respond(head, body);
   }
   const auto* status = std::get_if<Status>(&reply.body);
-  if (status == nullptr) return respond_message(responder, 500, "the node gave an answer of another kind");
-  if (status->is_ok()) return responder.respond(ResponseHead(204), "");
-  respond_message(responder, http_status(status->code()), status->message());
+  if (status == nullptr) return respond_message(responder, 500, "the node gave an answer of another kind", cluster_id);
+  if (status->is_ok()) {
+    ResponseHead head(204);
+    head.add("X-Etcd-Cluster-Id", cluster_id);
+    return responder.respond(head, "");
+  }
+  if (status->code() == Code::kNotFound) {
+    const std::vector<uint64_t> removed = backend_.cluster_view().removed_members;
+    const bool was_member = std::find(removed.begin(), removed.end(), reply.etcd_index) != removed.end();
+    return respond_message(responder, was_member ? 410 : 404,
+                           (was_member ? "Member permanently removed: " : "No such member: ") + to_hex(reply.etcd_index), cluster_id);
+  }
+  if (status->message() == "etcdserver: Peer URLs already exists") return respond_message(responder, 409, "membership: peerURL exists", cluster_id);
+  if (status->message() == "etcdserver: member ID already exist") return respond_message(responder, 409, "membership: ID exists", cluster_id);
+  // etcd says "Internal Server Error" and keeps the reason to itself.
+  respond_message(responder, status->code() == Code::kInvalidArgument ? 400 : 500, status->message(), cluster_id);
 }
 
 void V2AuthHandler::handle(const HttpRequest& request, Responder& responder) const {

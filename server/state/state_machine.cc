@@ -39,6 +39,7 @@ Status StateMachine::load(const raft::Membership& bootstrap) {
   if (!membership.is_ok()) return Status::data_loss("the state's membership is malformed: " + membership.status().message());
   applied_ = {Term(meta.term()), Index(meta.index()), std::move(*membership)};
   time_.cluster_time.us = meta.cluster_time_us();
+  founding_ = meta.founding();
   RALLY_RETURN_IF_ERROR(tree_.load(*engine_));
   RALLY_RETURN_IF_ERROR(sessions_.load(*engine_));
   Status damage;
@@ -61,6 +62,8 @@ Status StateMachine::apply(const raft::Entry& entry, Effects& effects) {
   } else if (entry.kind == raft::EntryKind::kMembership) {
     auto membership = raft::decode_membership(entry.payload);
     if (!membership.is_ok()) return Status::data_loss("membership entry is malformed: " + membership.status().message());
+    if (entry.index == Index(1))
+      for (const raft::Member& voter : membership->voters) founding_ = (founding_ ^ voter.directory.value()) * 0x100000001B3 | 1;
     applied_.membership = std::move(*membership);
     effects.members_changed = true;
   }
@@ -152,6 +155,7 @@ Status StateMachine::write_batch() {
   meta.set_term(applied_.term.value());
   meta.set_membership(raft::encode_membership(applied_.membership).to_string());
   meta.set_cluster_time_us(time_.cluster_time.us);
+  meta.set_founding(founding_);
   batch.put(std::string(rows::kMeta), meta.SerializeAsString());
   v3_->collect_changes(batch);
   dirty_ = false;

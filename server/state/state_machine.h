@@ -77,6 +77,9 @@ class StateMachine {
   [[nodiscard]] const std::map<NodeId, MemberAttributes>& attributes() const { return attributes_; }
   /// Applied index, its term, and the membership in force there: what a snapshot of the engine stands for.
   [[nodiscard]] const raft::SnapshotMeta& applied() const { return applied_; }
+  /// Tells this cluster from one that was founded again under the same id, by a member whose directory was wiped: the
+  /// first entry of the log binds the random ids of the founders' directories. 0 until it is applied.
+  [[nodiscard]] uint64_t founding() const { return founding_; }
   [[nodiscard]] Instant cluster_time() const { return time_.cluster_time; }
   [[nodiscard]] const std::shared_ptr<storage::Engine>& engine() const { return engine_; }
   /// The applied index that a crash right now would leave.
@@ -100,6 +103,7 @@ class StateMachine {
   std::vector<NodeId> changed_attributes_;
   raft::SnapshotMeta applied_;
   EntryTime time_;
+  uint64_t founding_ = 0;
   bool dirty_ = false;
 };
 

@@ -32,7 +32,8 @@ TEST_F(SidePages, VersionHasTheKeysThatClientsLookFor) {
 }
 
 TEST_F(SidePages, MachinesListsAllMembersAsPythonEtcdWantsThem) {
-  EXPECT_THAT(ask(get("/v2/machines")), EndsWith("\r\n\r\nhttp://127.0.0.1:2379, http://127.0.0.1:12379"));
+  EXPECT_THAT(ask(get("/v2/machines")), EndsWith("\r\n\r\nhttp://127.0.0.1:12379, http://127.0.0.1:2379"))
+      << "sorted as texts, whatever the ids";
 }
 
 TEST_F(SidePages, HealthTellsAHealthyMember) {
@@ -93,6 +94,33 @@ TEST_F(SidePages, AMemberIsRemoved) {
   reply.body = Status::ok();
   FakeBackend::answer(change->call, std::move(reply));
   EXPECT_THAT(client.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 204 No Content\r\n"));
+}
+
+TEST_F(SidePages, WhyAMemberCanNotBeChangedIsSaidAsInEtcd) {
+  backend.view.removed_members = {0x77};
+  start();
+  RawClient client = connect();
+  const auto answer_to = [&](const std::string& method, const std::string& path, uint64_t id, Status status) {
+    client.send(send_json(method, path, R"({"peerURLs":["http://10.0.0.9:2380"]})"));
+    auto change = backend.next<ChangeMember>();
+    EXPECT_TRUE(change);
+    Reply reply;
+    reply.etcd_index = id;
+    reply.body = std::move(status);
+    FakeBackend::answer(change->call, std::move(reply));
+    return client.read_answer();
+  };
+  EXPECT_THAT(answer_to("DELETE", "/v2/members/88", 0x88, Status::not_found("etcdserver: member not found")),
+              AllOf(StartsWith("HTTP/1.1 404"), HasSubstr(R"({"message":"No such member: 88"})"), HasSubstr("X-Etcd-Cluster-Id: cdf818194e3a8c32")));
+  EXPECT_THAT(answer_to("DELETE", "/v2/members/77", 0x77, Status::not_found("etcdserver: member not found")),
+              AllOf(StartsWith("HTTP/1.1 410"), HasSubstr(R"({"message":"Member permanently removed: 77"})")));
+  EXPECT_THAT(answer_to("POST", "/v2/members", 0x99, Status::failed_precondition("etcdserver: Peer URLs already exists")),
+              AllOf(StartsWith("HTTP/1.1 409"), HasSubstr(R"({"message":"membership: peerURL exists"})")));
+  EXPECT_THAT(answer_to("PUT", "/v2/members/99", 0x99, Status::unavailable("etcdserver: unhealthy cluster")),
+              AllOf(StartsWith("HTTP/1.1 500"), HasSubstr("etcdserver: unhealthy cluster")));
+  EXPECT_THAT(answer_to("DELETE", "/v2/members/99", 0x99,
+                        Status::failed_precondition("etcdserver: re-configuration failed due to not enough started members")),
+              StartsWith("HTTP/1.1 500"));
 }
 
 TEST_F(SidePages, BadChangesOfMembersAreRefused) {
