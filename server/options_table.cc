@@ -44,7 +44,7 @@ std::vector<OptionRow> make_table() {
                         "auto-compaction-mode", "auto-compaction-retention", "max-concurrent-streams",
                         "auth-token", "auth-token-ttl", "bcrypt-cost", "logger", "log-format", "metrics", "cipher-suites",
                         "tls-min-version", "tls-max-version", "grpc-keepalive-min-time", "grpc-keepalive-interval",
-                        "grpc-keepalive-timeout", "cors", "host-whitelist", 
+                        "grpc-keepalive-timeout", "cors", "host-whitelist",
                         "experimental-watch-progress-notify-interval", "feature-gates", "max-learners", "max-snapshots",
                         "max-wals", "backend-batch-interval", "backend-batch-limit", "corrupt-check-time",
                         "compact-hash-check-time", "compaction-batch-limit", "compaction-sleep-interval",

@@ -1,3 +1,4 @@
+// Url (server/options.h): its text, and what is refused in one.
 #include <arpa/inet.h>
 
 #include <charconv>

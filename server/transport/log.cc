@@ -1,3 +1,4 @@
+// The transport's log lines (loop_context.h); here alone, because spdlog's headers are heavy.
 #include <spdlog/spdlog.h>
 
 #include "server/transport/loop_context.h"
