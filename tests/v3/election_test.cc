@@ -238,7 +238,7 @@ TEST_F(V3Leader, ASlowObserverHoldsTheEventsBack) {
   ask("/v3electionpb.Election/Observe");
   found(take_first(), 12, {{"e/1f", 10, "a"}});
   auto watch = take_watch("e/1f", 13);
-  rpc.queued = kRpcStreamHighWater;
+  rpc.queued = kRpcStreamHighWater + 1;
   tell(watch, {put("e/1f", 14, "b")});
   EXPECT_FALSE(take<V3WatchFlow>().open);
   handler->on_writable();

@@ -189,7 +189,7 @@ TEST_F(V3Gateway, AWatchStreamsALineForEachResponseUntilTheClientGoes) {
 TEST_F(V3Gateway, ASlowClientsWatchIsHeldBack) {
   ask("/v3/watch", R"({"create_request":{"key":"aw=="}})");
   take<V3WatchMessage>();
-  http.queued = kRpcStreamHighWater;
+  http.queued = kRpcStreamHighWater + 1;
   reply(part(0, {}), false);
   EXPECT_FALSE(take<V3WatchFlow>().open);
   http.queued = 0;

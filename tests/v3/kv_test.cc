@@ -189,9 +189,17 @@ TEST_F(V3RangeStream, ThePartsAreAskedForOneByOne) {
   EXPECT_TRUE(idle());
 }
 
-TEST_F(V3RangeStream, ASlowConnectionHoldsTheNextPartBack) {
+/// The transport calls on_writable() only after there was more than the mark.
+TEST_F(V3RangeStream, AQueueAtTheMarkIsNotFull) {
   begin();
   rpc.queued = kRpcStreamHighWater;
+  reply(read, Bytes::copy_of("one"), false);
+  take<V3More>();
+}
+
+TEST_F(V3RangeStream, ASlowConnectionHoldsTheNextPartBack) {
+  begin();
+  rpc.queued = kRpcStreamHighWater + 1;
   reply(read, Bytes::copy_of("one"), false);
   EXPECT_TRUE(idle());
   rpc.queued = 0;

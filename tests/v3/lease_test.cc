@@ -117,7 +117,7 @@ TEST_F(V3Lease, AClientThatDoesNotReadIsCutOff) {
   open("/etcdserverpb.Lease/LeaseKeepAlive");
   message(keep_alive(1));
   take<V3KeepAlive>();
-  rpc.queued = kRpcStreamHighWater;
+  rpc.queued = kRpcStreamHighWater + 1;
   message(keep_alive(1));
   expect_ended(Status::resource_exhausted("etcdserver: too many requests"));
   take<CancelCall>();

@@ -47,7 +47,7 @@ TEST_F(V3Watch, EachPartGetsItsWatchId) {
 
 TEST_F(V3Watch, TheNodeHoldsEventsBackWhileTheConnectionIsFull) {
   auto watch = create();
-  rpc.queued = kRpcStreamHighWater;
+  rpc.queued = kRpcStreamHighWater + 1;
   reply(watch, part(0, 2), false);
   EXPECT_FALSE(take<V3WatchFlow>().open);
   reply(watch, part(0, 3), false);

@@ -72,7 +72,7 @@ void PartsHandler::on_reply(Reply&& reply) {
   rpc_.send(*message);
   if (reply.final) return finish(Status::ok());
   more_wanted_ = true;
-  if (rpc_.queued_bytes() < kRpcStreamHighWater) on_writable();
+  if (rpc_.queued_bytes() <= kRpcStreamHighWater) on_writable();
 }
 
 void PartsHandler::on_writable() {

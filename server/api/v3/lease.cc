@@ -101,7 +101,7 @@ class KeepAliveHandler final : public StreamHandler {
     pb::LeaseKeepAliveRequest request;
     if (!parse(message, request)) return;
     // A client that sends without reading would fill the node's memory with answers.
-    if (outstanding_ >= kOutstandingMax || rpc_.queued_bytes() >= kRpcStreamHighWater) return fail(kTooManyRequests);
+    if (outstanding_ >= kOutstandingMax || rpc_.queued_bytes() > kRpcStreamHighWater) return fail(kTooManyRequests);
     ++outstanding_;
     submit(V3KeepAlive{rpc_.call(), request.id()});
   }

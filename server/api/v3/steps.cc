@@ -59,7 +59,7 @@ void StepsHandler::on_reply(Reply&& reply) {
   }
   const auto* parts = std::get_if<WatchParts>(&reply.body);
   if (parts == nullptr) return;
-  if (rpc_.queued_bytes() >= kRpcStreamHighWater && !held_) {
+  if (rpc_.queued_bytes() > kRpcStreamHighWater && !held_) {
     held_ = true;
     submit(V3WatchFlow{rpc_.call(), false});
   }

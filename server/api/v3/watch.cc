@@ -30,7 +30,7 @@ class WatchHandler final : public StreamHandler {
         uint8_t space[16];
         rpc_.send(part.response, encode_watch_id(part.watch_id, space));
       }
-      if (!held_ && rpc_.queued_bytes() >= kRpcStreamHighWater) {
+      if (!held_ && rpc_.queued_bytes() > kRpcStreamHighWater) {
         held_ = true;
         submit(V3WatchFlow{rpc_.call(), false});
       }
