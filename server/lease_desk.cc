@@ -92,7 +92,7 @@ void LeaseDesk::confirmed(const Pending& pending, StateMachine& machine, Instant
 void LeaseDesk::applied(StateMachine& machine, const RaftPosition& at) {
   for (auto it = held_.begin(); it != held_.end();) {
     const auto info = machine.v3().lessor().find(it->first);
-    if (info && info->remaining_s != 0) {
+    if (machine.v3().lessor().awaits_removal(it->first)) {
       ++it;
       continue;
     }

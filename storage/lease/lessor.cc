@@ -1,14 +1,11 @@
 #include "storage/lease/lessor.h"
 
 #include <algorithm>
-#include <map>
-#include <queue>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "raft/base/check.h"
-#include "raft/base/crc32c.h"
+#include "storage/lease/deadline_heap.h"
 
 namespace rallypoint::lease {
 namespace {
@@ -47,22 +44,24 @@ uint64_t mix(uint64_t x) {
 struct Lessor::State {
   struct Lease {
     int64_t granted_s = 0;
-    int64_t remaining_s = 0;             ///< checkpointed; 0 = none
-    std::unique_ptr<std::unordered_set<std::string>> keys;
-    // The leader's part.
-    Instant expires;
-    Instant checkpoint_at;               ///< when the remainder should be logged; 0 = the lease is too short for it
+    int64_t remaining_s = 0;                        ///< checkpointed; 0 = none
+    std::unique_ptr<std::set<std::string, std::less<>>> keys;  ///< null = none
+    // The leader's part. A lease stays where it is in a heap when it is renewed: when its time there comes it is looked
+    // at, and put off. So renewing costs no more than finding it.
+    Instant expires;                                ///< 0 = not looked at since it was granted
+    Instant checkpoint_at;                          ///< when the remainder should be logged next
+    uint32_t expiry_place = UINT32_MAX;
+    uint32_t checkpoint_place = UINT32_MAX;
     bool revoke_handed_out = false;
-    Instant handed_out_at;
-    bool queued = false;                 ///< it has its place in `expiries`
-    bool checkpoint_queued = false;      ///< likewise in `checkpoints`
+    bool checkpoint_under_way = false;              ///< handed out, not applied yet
+    bool removal_under_way = false;                 ///< renew() has asked for the removal of the note, it is not applied yet
   };
-  /// One place per lease: when its time comes it is looked at, and goes back if it was renewed meanwhile. So renewing
-  /// costs nothing here and the queue does not grow.
-  struct Deadline {
-    Instant at;
-    int64_t id = 0;
-    bool operator<(const Deadline& other) const { return other.at < at; }
+  using Named = std::pair<const int64_t, Lease>;
+  struct ExpiryPlace {
+    uint32_t& operator()(Named& named) const { return named.second.expiry_place; }
+  };
+  struct CheckpointPlace {
+    uint32_t& operator()(Named& named) const { return named.second.checkpoint_place; }
   };
 
   explicit State(const Settings& s) : settings(s) {}
@@ -71,26 +70,30 @@ struct Lessor::State {
   std::set<int64_t> changed;
   uint64_t digest = 0;
   bool promoted = false;
-  Duration grace;
-  std::priority_queue<Deadline> expiries;
-  std::priority_queue<Deadline> checkpoints;
+  DeadlineHeap<Named, ExpiryPlace> expiries;
+  DeadlineHeap<Named, CheckpointPlace> checkpoints;
 
   static uint64_t digest_of(int64_t id, const Lease& lease) {
     return mix(static_cast<uint64_t>(id) * 31 + mix(static_cast<uint64_t>(lease.granted_s)) + static_cast<uint64_t>(lease.remaining_s));
   }
   static Instant after(Instant now, int64_t seconds) { return now + Duration::micros(std::min(seconds, kFarSeconds) * kSecond); }
-  void start(int64_t id, Lease& lease, Instant now, int64_t seconds, Duration extra) {
+  /// It has `seconds` from now on, and `extra`.
+  void start(Named& named, Instant now, int64_t seconds, Duration extra) {
+    Lease& lease = named.second;
     lease.expires = after(now, seconds) + extra;
     lease.revoke_handed_out = false;
-    lease.checkpoint_at = Instant();
-    if (lease.granted_s * kSecond > settings.checkpoint_every.us) {
-      lease.checkpoint_at = now + settings.checkpoint_every;
-      if (!lease.checkpoint_queued) checkpoints.push({lease.checkpoint_at, id});
-      lease.checkpoint_queued = true;
-    }
-    if (!lease.queued) {
-      lease.queued = true;
-      expiries.push({lease.expires, id});
+    if (lease.expiry_place == UINT32_MAX) expiries.push(lease.expires, named);
+    if (lease.granted_s <= settings.checkpoint_every.us / kSecond) return;  // a new leader gives it no more than that anyway
+    lease.checkpoint_at = now + settings.checkpoint_every;
+    if (lease.checkpoint_place == UINT32_MAX) checkpoints.push(lease.checkpoint_at, named);
+  }
+  void stop_clock() {
+    promoted = false;
+    expiries.clear();
+    checkpoints.clear();
+    for (auto& [id, lease] : leases) {
+      lease.expires = Instant();
+      lease.revoke_handed_out = lease.checkpoint_under_way = lease.removal_under_way = false;
     }
   }
 };
@@ -100,7 +103,9 @@ Lessor::~Lessor() = default;
 
 Status Lessor::load(const storage::EngineView& view) {
   State& state = *state_;
+  state.stop_clock();
   state.leases.clear();
+  state.changed.clear();
   state.digest = 0;
   Status damage;
   RALLY_RETURN_IF_ERROR(view.scan(std::string(1, kRowPrefix), std::string(1, kRowPrefix + 1), [&](std::string_view key, std::string_view value) {
@@ -109,6 +114,8 @@ Status Lessor::load(const storage::EngineView& view) {
     auto& lease = state.leases[id];
     lease.granted_s = number_at(value, 0);
     lease.remaining_s = number_at(value, 8);
+    if (lease.granted_s <= 0 || lease.remaining_s < 0 || lease.remaining_s > lease.granted_s)
+      return damage = Status::data_loss("a lease row of the state has impossible times"), false;
     state.digest += State::digest_of(id, lease);
     return true;
   }));
@@ -120,12 +127,13 @@ Result<int64_t> Lessor::grant(int64_t id, int64_t ttl_s) {
   RALLY_CHECK(id != 0);
   if (ttl_s > state.settings.ttl_max_s) return Status(Code::kOutOfRange, "etcdserver: too large lease TTL");
   if (state.leases.contains(id)) return Status::failed_precondition("etcdserver: lease already exists");
-  auto& lease = state.leases[id];
+  auto& named = *state.leases.try_emplace(id).first;
+  State::Lease& lease = named.second;
   lease.granted_s = std::max(ttl_s, state.settings.ttl_min_s);
   state.digest += State::digest_of(id, lease);
   state.changed.insert(id);
   // At the leader it runs from the leader's next look at the clock (next_event), which is a tick at most.
-  if (state.promoted) state.expiries.push({Instant(), id}), lease.queued = true;
+  if (state.promoted) state.expiries.push(Instant(), named);
   return lease.granted_s;
 }
 
@@ -135,6 +143,8 @@ Result<std::vector<std::string>> Lessor::revoke(int64_t id) {
   if (it == state.leases.end()) return Status::not_found("etcdserver: requested lease not found");
   std::vector<std::string> keys = this->keys(id);
   state.digest -= State::digest_of(id, it->second);
+  state.expiries.erase(*it);
+  state.checkpoints.erase(*it);
   state.leases.erase(it);
   state.changed.insert(id);
   return keys;
@@ -144,9 +154,11 @@ void Lessor::checkpoint(int64_t id, int64_t remaining_s) {
   State& state = *state_;
   auto it = state.leases.find(id);
   if (it == state.leases.end()) return;
-  state.digest -= State::digest_of(id, it->second);
-  it->second.remaining_s = std::clamp<int64_t>(remaining_s, 0, it->second.granted_s);
-  state.digest += State::digest_of(id, it->second);
+  State::Lease& lease = it->second;
+  state.digest -= State::digest_of(id, lease);
+  lease.remaining_s = std::clamp<int64_t>(remaining_s, 0, lease.granted_s);
+  state.digest += State::digest_of(id, lease);
+  (remaining_s == 0 ? lease.removal_under_way : lease.checkpoint_under_way) = false;
   state.changed.insert(id);
 }
 
@@ -156,14 +168,14 @@ void Lessor::attach(int64_t lease, std::string_view key) {
   auto it = state_->leases.find(lease);
   // The keyspace may still hold the lease's keys for a moment while it is being revoked: then it deletes them next.
   if (it == state_->leases.end()) return;
-  if (!it->second.keys) it->second.keys = std::make_unique<std::unordered_set<std::string>>();
+  if (!it->second.keys) it->second.keys = std::make_unique<std::set<std::string, std::less<>>>();
   it->second.keys->emplace(key);
 }
 
 void Lessor::detach(int64_t lease, std::string_view key) {
   auto it = state_->leases.find(lease);
   if (it == state_->leases.end() || !it->second.keys) return;
-  it->second.keys->erase(std::string(key));
+  if (auto found = it->second.keys->find(key); found != it->second.keys->end()) it->second.keys->erase(found);
   if (it->second.keys->empty()) it->second.keys.reset();
 }
 
@@ -191,9 +203,7 @@ std::optional<Lessor::Info> Lessor::find(int64_t id) const {
 std::vector<std::string> Lessor::keys(int64_t id) const {
   auto it = state_->leases.find(id);
   if (it == state_->leases.end() || !it->second.keys) return {};
-  std::vector<std::string> keys(it->second.keys->begin(), it->second.keys->end());
-  std::sort(keys.begin(), keys.end());
-  return keys;
+  return {it->second.keys->begin(), it->second.keys->end()};
 }
 
 std::vector<int64_t> Lessor::leases() const {
@@ -209,22 +219,15 @@ uint64_t Lessor::digest() const { return state_->digest; }
 
 void Lessor::promote(Instant now, Duration grace) {
   State& state = *state_;
+  state.stop_clock();
   state.promoted = true;
-  state.grace = grace;
-  state.expiries = {};
-  state.checkpoints = {};
-  for (auto& [id, lease] : state.leases) {
-    lease.queued = lease.checkpoint_queued = false;
-    state.start(id, lease, now, lease.remaining_s != 0 ? lease.remaining_s : lease.granted_s, grace);
+  for (auto& named : state.leases) {
+    const State::Lease& lease = named.second;
+    state.start(named, now, lease.remaining_s != 0 ? lease.remaining_s : lease.granted_s, grace);
   }
 }
 
-void Lessor::demote() {
-  state_->promoted = false;
-  state_->expiries = {};
-  state_->checkpoints = {};
-  for (auto& [id, lease] : state_->leases) lease.queued = lease.checkpoint_queued = false, lease.expires = Instant();
-}
+void Lessor::demote() { state_->stop_clock(); }
 
 bool Lessor::is_promoted() const { return state_->promoted; }
 
@@ -235,8 +238,16 @@ std::optional<Lessor::Renewed> Lessor::renew(int64_t id, Instant now) {
   // A lease that has run out is gone, also before its revoke is through: its client was told nothing else meanwhile.
   if (it == state.leases.end() || it->second.revoke_handed_out) return std::nullopt;
   if (it->second.expires.us != 0 && it->second.expires <= now) return std::nullopt;
-  state.start(id, it->second, now, it->second.granted_s, {});
-  return Renewed{it->second.granted_s, it->second.remaining_s != 0};
+  State::Lease& lease = it->second;
+  state.start(*it, now, lease.granted_s, {});
+  // A checkpoint that is on its way counts: it would be stored behind this renewal and say too little.
+  lease.removal_under_way |= lease.remaining_s != 0 || lease.checkpoint_under_way;
+  return Renewed{lease.granted_s, lease.removal_under_way};
+}
+
+bool Lessor::awaits_removal(int64_t id) const {
+  auto it = state_->leases.find(id);
+  return it != state_->leases.end() && it->second.removal_under_way;
 }
 
 std::optional<int64_t> Lessor::time_left_s(int64_t id, Instant now) const {
@@ -249,25 +260,15 @@ std::optional<int64_t> Lessor::time_left_s(int64_t id, Instant now) const {
 std::vector<int64_t> Lessor::take_due(Instant now, size_t max, Duration retry_after) {
   State& state = *state_;
   std::vector<int64_t> due;
-  while (!state.expiries.empty() && state.expiries.top().at <= now && due.size() < max) {
-    const int64_t id = state.expiries.top().id;
-    state.expiries.pop();
-    auto it = state.leases.find(id);
-    if (it == state.leases.end()) continue;  // revoked meanwhile
-    State::Lease& lease = it->second;
-    lease.queued = false;
+  while (!state.expiries.empty() && state.expiries.next() <= now && due.size() < max) {
+    auto& [id, lease] = state.expiries.top();
     if (lease.expires.us == 0) {  // new: its time begins here
-      state.start(id, lease, now, lease.granted_s, {});
-      continue;
-    }
-    Instant again = lease.expires;
-    if (lease.expires <= now) {
+      state.start(state.expiries.top(), now, lease.granted_s, {});
+    } else if (lease.expires <= now) {
       due.push_back(id);
       lease.revoke_handed_out = true;
-      again = now + retry_after;
     }
-    lease.queued = true;
-    state.expiries.push({again, id});
+    state.expiries.put_off(lease.revoke_handed_out ? now + retry_after : lease.expires);
   }
   return due;
 }
@@ -275,21 +276,23 @@ std::vector<int64_t> Lessor::take_due(Instant now, size_t max, Duration retry_af
 std::vector<Lessor::Checkpoint> Lessor::take_checkpoints(Instant now, size_t max) {
   State& state = *state_;
   std::vector<Checkpoint> checkpoints;
-  while (!state.checkpoints.empty() && state.checkpoints.top().at <= now && checkpoints.size() < max) {
-    const int64_t id = state.checkpoints.top().id;
-    state.checkpoints.pop();
-    auto it = state.leases.find(id);
-    if (it == state.leases.end()) continue;
-    State::Lease& lease = it->second;
-    lease.checkpoint_queued = false;
-    const int64_t left = (lease.expires - now).us / kSecond;
-    if (lease.revoke_handed_out || left <= 0) continue;
+  while (!state.checkpoints.empty() && state.checkpoints.next() <= now && checkpoints.size() < max) {
+    auto& named = state.checkpoints.top();
+    auto& [id, lease] = named;
+    if (lease.revoke_handed_out || lease.expires <= now) {
+      state.checkpoints.erase(named);  // it ends
+      continue;
+    }
     if (lease.checkpoint_at <= now) {
-      checkpoints.push_back({id, left});
+      // Rounded up: a new leader must never give less than what was left. One note under way at a time, so that a
+      // removal is always behind the note that it removes.
+      if (!lease.checkpoint_under_way && !lease.removal_under_way) {
+        checkpoints.push_back({id, std::min(lease.granted_s, ((lease.expires - now).us + kSecond - 1) / kSecond)});
+        lease.checkpoint_under_way = true;
+      }
       lease.checkpoint_at = now + state.settings.checkpoint_every;
     }
-    lease.checkpoint_queued = true;
-    state.checkpoints.push({lease.checkpoint_at, id});
+    state.checkpoints.put_off(lease.checkpoint_at);
   }
   return checkpoints;
 }
@@ -297,8 +300,8 @@ std::vector<Lessor::Checkpoint> Lessor::take_checkpoints(Instant now, size_t max
 std::optional<Instant> Lessor::next_event() const {
   if (!state_->promoted) return std::nullopt;
   std::optional<Instant> next;
-  if (!state_->expiries.empty()) next = state_->expiries.top().at;
-  if (!state_->checkpoints.empty() && (!next || state_->checkpoints.top().at < *next)) next = state_->checkpoints.top().at;
+  if (!state_->expiries.empty()) next = state_->expiries.next();
+  if (!state_->checkpoints.empty() && (!next || state_->checkpoints.next() < *next)) next = state_->checkpoints.next();
   return next;
 }
 

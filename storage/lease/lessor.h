@@ -6,6 +6,9 @@
 // by a logged revoke that the leader proposes, void unless the entry that carries it has the proposer's term (the state
 // machine checks; etcd#15247).
 //
+// How long a lease lives that nobody renews: its time, and at each change of the leader the grace and what had passed since
+// the last checkpoint (at most checkpoint_every, rounded up to a second); and never less than its time.
+//
 // Pure; owned by the state machine; single-threaded. A million leases: everything here is O(log n) at most per request.
 #pragma once
 
@@ -28,7 +31,6 @@ class Lessor final : public mvcc::LeaseBook {
     int64_t ttl_min_s = 2;                             ///< shorter ones are raised to it (1.5 election timeouts, rounded up)
     int64_t ttl_max_s = 9'000'000'000;                 ///< more: OutOfRange "etcdserver: too large lease TTL"
     Duration checkpoint_every = Duration::seconds(60); ///< how often a long lease's remainder is logged
-    size_t keys_hint = 0;
   };
   explicit Lessor(Settings settings);
   ~Lessor() override;
@@ -63,10 +65,11 @@ class Lessor final : public mvcc::LeaseBook {
   void demote();
   [[nodiscard]] bool is_promoted() const;
   /// Renews to the full time; seconds, or nullopt: no such lease, or its revoke is under way (then the client hears TTL 0).
-  /// `had_checkpoint` = a remainder is stored, which must be removed by a logged checkpoint(id, 0) before the client is
-  /// answered, or the next leader would cut the lease short.
+  /// `had_checkpoint` = a remainder is stored or on its way, which must be removed by a logged checkpoint(id, 0) before the
+  /// client is answered, or the next leader would cut the lease short: propose it, and wait until !awaits_removal(id).
   struct Renewed { int64_t ttl_s = 0; bool had_checkpoint = false; };
   std::optional<Renewed> renew(int64_t id, Instant now);
+  [[nodiscard]] bool awaits_removal(int64_t id) const;
   /// Whole seconds left (floor, at least 0); on a follower the granted time. nullopt: unknown.
   [[nodiscard]] std::optional<int64_t> time_left_s(int64_t id, Instant now) const;
   /// At most `max` leases that have run out and whose revoke has not been handed out within `retry_after`.
