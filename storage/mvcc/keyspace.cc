@@ -197,7 +197,7 @@ Result<int64_t> Keyspace::history(int64_t from, int64_t to, size_t bytes_max, co
   const Status scanned = state.engine->scan(rows_from(from), rows_from(to + 1), [&](std::string_view key, std::string_view value) {
     const auto name = parse_row_key(key);
     if (!name) return damage = Status::data_loss("a row of the keyspace is malformed"), false;
-    if (name->revision.main != current && bytes >= bytes_max) {
+    if (current != 0 && name->revision.main != current && bytes >= bytes_max) {
       next = name->revision.main;
       return false;
     }
