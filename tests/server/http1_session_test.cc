@@ -146,7 +146,7 @@ TEST_F(Http1Session, RefusesARequestWithoutHost) {
 TEST_F(Http1Session, RefusesAVersionThatItDoesNotSpeak) {
   start();
   RawClient client = connect();
-  ASSERT_TRUE(client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+  ASSERT_TRUE(client.send("GET / HTTP/3.0\r\n\r\n"));
   EXPECT_THAT(client.read_to_end(), StartsWith("HTTP/1.1 505"));
 }
 

@@ -125,9 +125,9 @@ TEST(Options, RefuseAnUnknownNameAndSuggestNearOnes) {
 }
 
 TEST(Options, AcceptWhatEtcdHasAndWeDoNotWithAWarning) {
-  const ParsedOptions parsed = parse({"--quota-backend-bytes=8589934592", "--pre-vote", "--logger", "zap"});
+  const ParsedOptions parsed = parse({"--corrupt-check-time=1h", "--pre-vote", "--logger", "zap"});
   EXPECT_TRUE(parsed.options) << parsed.error;
-  EXPECT_THAT(parsed.warnings, Contains(HasSubstr("--quota-backend-bytes")));
+  EXPECT_THAT(parsed.warnings, Contains(HasSubstr("--corrupt-check-time")));
 }
 
 TEST(Options, DoNotPretendToBeSecure) {
