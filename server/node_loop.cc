@@ -16,6 +16,8 @@ constexpr uint8_t kMemberChange = 4;
 constexpr uint8_t kMemberChangeAnswer = 5;
 /// Rows that one tick's slice of physical compaction may delete.
 constexpr size_t kCompactRows = 1000;
+/// What an entry in memory costs besides its payload, about.
+constexpr size_t kEntryOverhead = 96;
 constexpr Duration kRegisterAgain = Duration::millis(500);
 constexpr Duration kViewPeriod = Duration::millis(50);
 /// How long a leader that was asked to stop waits for its successor: an exit has 100 ms in all.
@@ -236,7 +238,11 @@ void NodeLoop::carry_out(raft::Output& output) {
 
 void NodeLoop::apply(std::vector<raft::Entry>& committed) {
   Effects effects;
-  for (const raft::Entry& entry : committed) fail_if(machine_->apply(entry, effects));
+  for (const raft::Entry& entry : committed) {
+    fail_if(machine_->apply(entry, effects));
+    log_sizes_.emplace_back(entry.index.value(), entry.payload.size() + kEntryOverhead);
+    log_bytes_ += log_sizes_.back().second;
+  }
   fail_if(machine_->write_batch());
   committed_entries_ += committed.size();
   clock_.at_least(machine_->cluster_time());
@@ -332,7 +338,8 @@ void NodeLoop::tick(Instant now) {
 /// Cuts the log behind what the engine holds durably. The flush runs beside; what it reached is looked at a second later.
 void NodeLoop::compact() {
   const Index applied = machine_->applied().index;
-  if (applied.value() < compacted_.value() + settings_.compact_entries + settings_.keep_entries) return;
+  const bool too_many = applied.value() >= compacted_.value() + settings_.compact_entries + settings_.keep_entries;
+  if (!too_many && log_bytes_ < settings_.compact_bytes) return;
   if (!flush_started_) {
     fail_if(machine_->engine()->start_flush());
     flush_started_ = true;
@@ -341,11 +348,19 @@ void NodeLoop::compact() {
   flush_started_ = false;
   auto persisted = machine_->persisted_index();
   if (!persisted.is_ok()) return ports_.fatal(persisted.status());
-  const uint64_t keep_from = applied.value() - settings_.keep_entries;
+  // Behind the cut stay so many entries, or so many bytes of them if they are large.
+  uint64_t keep_from = applied.value() - std::min(applied.value(), settings_.keep_entries);
+  uint64_t bytes = log_bytes_;
+  for (const auto& [index, size] : log_sizes_) {
+    if (bytes <= settings_.compact_bytes / 2) break;
+    bytes -= size;
+    keep_from = std::max(keep_from, index);
+  }
   const Index to(std::min(persisted->value(), keep_from));
   if (to <= compacted_) return;
   core_.step(raft::Compact{to});
   compacted_ = to;
+  for (; !log_sizes_.empty() && log_sizes_.front().first <= to.value(); log_sizes_.pop_front()) log_bytes_ -= log_sizes_.front().second;
 }
 
 void NodeLoop::install(SnapshotInstalled& installed) {
@@ -357,6 +372,8 @@ void NodeLoop::install(SnapshotInstalled& installed) {
   machine_ = std::move(*machine);
   machine_->set_local(settings_.raft.id, requests_.incarnation());
   compacted_ = std::max(compacted_, installed.meta.index);
+  log_sizes_.clear();
+  log_bytes_ = 0;
   clock_.at_least(machine_->cluster_time());
   requests_.state_replaced(*machine_, now_, position());
   members_applied();
@@ -430,6 +447,10 @@ void NodeLoop::publish_view(bool at_once) {
   if (is_leader())
     for (const Member& member : view.members)
       if (member.id != view.member_id) view.followers.push_back({.id = member.id});
+  view.db_bytes = machine_->engine()->bytes_used();
+  view.db_bytes_in_use = static_cast<uint64_t>(machine_->v3().keyspace().live_bytes());
+  view.quota_bytes = requests_.v3().quota_bytes();
+  for (const auto& [alarm, by_quota] : machine_->v3().alarms()) view.alarms.push_back({alarm.first, alarm.second});
   view.v2 = machine_->tree().stats();
   view.v2_watchers = requests_.watchers();
   std::lock_guard lock(view_mutex_);

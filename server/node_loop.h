@@ -7,6 +7,7 @@
 // meet only in drain(), so that they can be parted again.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -44,6 +45,7 @@ struct NodeSettings {
   Duration tick = Duration::millis(10);
   uint64_t compact_entries = 10000;  ///< the log is cut after so many entries (snapshot-count)
   uint64_t keep_entries = 5000;      ///< entries kept behind the cut for followers that lag a little
+  uint64_t compact_bytes = 64 << 20; ///< ... or so many bytes: the log since the cut is in memory; half of it is kept
   uint64_t nonce = 0;                ///< random per process, for the registration
   std::string name;
   std::vector<std::string> client_urls;
@@ -74,6 +76,7 @@ class NodeLoop {
   /// posted and whenever next_tick() is due.
   void turn() { turn(mailbox_.try_take()); }
   [[nodiscard]] Instant next_tick() const { return next_tick_; }
+  [[nodiscard]] bool wants_turn() const { return busy_ || !mailbox_.is_empty() || next_tick_ <= time_.monotonic(); }
   [[nodiscard]] bool is_done() const { return shutting_down_ && (!is_leader() || shutdown_until_ < now_); }
   [[nodiscard]] Mailbox<NodeEvent>& mailbox() { return mailbox_; }
   /// A picture of a few milliseconds ago; from any thread.
@@ -124,6 +127,8 @@ class NodeLoop {
   Term leading_since_;                ///< term whose first entry this leader has applied; deadlines run only then
   Index expiry_proposed_at_;          ///< last index when a time-only entry was proposed
   Index compacted_;
+  std::deque<std::pair<uint64_t, size_t>> log_sizes_;  ///< index and bytes of the entries in memory, as far as they are applied
+  uint64_t log_bytes_ = 0;
   bool flush_started_ = false;
   std::vector<std::pair<Call, Instant>> moves_;  ///< clients that wait for the transfer of leadership
   bool busy_ = false;                 ///< there is more to do than waiting for events
