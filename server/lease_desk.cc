@@ -83,6 +83,7 @@ void LeaseDesk::confirmed(const Pending& pending, StateMachine& machine, Instant
     pb::Command command;
     command.mutable_lease_checkpoints()->set_term(at.term.value());
     command.mutable_lease_checkpoints()->add_ids(pending.lease);
+    command.mutable_lease_checkpoints()->add_grants(renewed->grant);
     command.mutable_lease_checkpoints()->add_remaining_s(0);
     proposals_.add({}, Proposals::Kind::kInternal, command.SerializeAsString(), now + kForGood);
   }
@@ -153,7 +154,10 @@ void LeaseDesk::tick(StateMachine& machine, Instant now, Term term) {
   if (const auto due = lessor.take_due(now, kPerProposal, kHandOutAgain); !due.empty()) {
     pb::Command command;
     command.mutable_lease_expiry()->set_term(term.value());
-    for (int64_t id : due) command.mutable_lease_expiry()->add_ids(id);
+    for (const auto& [id, grant] : due) {
+      command.mutable_lease_expiry()->add_ids(id);
+      command.mutable_lease_expiry()->add_grants(grant);
+    }
     proposals_.add({}, Proposals::Kind::kInternal, command.SerializeAsString(), now + kForGood);
   }
   if (const auto checkpoints = lessor.take_checkpoints(now, kPerProposal); !checkpoints.empty()) {
@@ -161,6 +165,7 @@ void LeaseDesk::tick(StateMachine& machine, Instant now, Term term) {
     command.mutable_lease_checkpoints()->set_term(term.value());
     for (const auto& checkpoint : checkpoints) {
       command.mutable_lease_checkpoints()->add_ids(checkpoint.id);
+      command.mutable_lease_checkpoints()->add_grants(checkpoint.grant);
       command.mutable_lease_checkpoints()->add_remaining_s(checkpoint.remaining_s);
     }
     proposals_.add({}, Proposals::Kind::kInternal, command.SerializeAsString(), now + kForGood);

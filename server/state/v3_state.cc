@@ -149,17 +149,15 @@ Outcome V3State::alarm(const pb::V3Write& write, const HeaderInfo* header) {
 }
 
 Status V3State::apply(const pb::LeaseExpiry& expiry, uint64_t entry_term) {
-  if (expiry.term() != entry_term) return Status::ok();
-  for (int64_t id : expiry.ids()) {
-    auto keys = lessor_.revoke(id);
-    if (keys.is_ok()) RALLY_RETURN_IF_ERROR(keyspace_->delete_keys(*keys));
-  }
+  if (expiry.term() != entry_term || expiry.ids_size() != expiry.grants_size()) return Status::ok();
+  for (int i = 0; i < expiry.ids_size(); ++i)
+    if (auto keys = lessor_.expire(expiry.ids(i), expiry.grants(i))) RALLY_RETURN_IF_ERROR(keyspace_->delete_keys(*keys));
   return Status::ok();
 }
 
 void V3State::apply(const pb::LeaseCheckpoints& checkpoints, uint64_t entry_term) {
-  if (checkpoints.term() != entry_term || checkpoints.ids_size() != checkpoints.remaining_s_size()) return;
-  for (int i = 0; i < checkpoints.ids_size(); ++i) lessor_.checkpoint(checkpoints.ids(i), checkpoints.remaining_s(i));
+  if (checkpoints.term() != entry_term || checkpoints.ids_size() != checkpoints.remaining_s_size() || checkpoints.ids_size() != checkpoints.grants_size()) return;
+  for (int i = 0; i < checkpoints.ids_size(); ++i) lessor_.checkpoint(checkpoints.ids(i), checkpoints.grants(i), checkpoints.remaining_s(i));
 }
 
 void V3State::collect_changes(storage::WriteBatch& batch) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "raft/base/check.h"
 #include "storage/lease/deadline_heap.h"
@@ -10,7 +11,10 @@
 namespace rallypoint::lease {
 namespace {
 
+// Rows: 'l' + id:be64 (sign bit flipped) -> granted_s:be64 remaining_s:be64 grant:be64
+//       'l' + "#"                        -> the number of the newest grant:be64
 constexpr char kRowPrefix = 'l';
+constexpr std::string_view kGrantsRow = "l#";
 
 /// Negative ids are legal (etcd#14239): the sign bit is flipped, so that rows lie in the order of the numbers.
 std::string row_key(int64_t id) {
@@ -45,6 +49,7 @@ struct Lessor::State {
   struct Lease {
     int64_t granted_s = 0;
     int64_t remaining_s = 0;                        ///< checkpointed; 0 = none
+    Grant grant = 0;
     std::unique_ptr<std::set<std::string, std::less<>>> keys;  ///< null = none
     // The leader's part. A lease stays where it is in a heap when it is renewed: when its time there comes it is looked
     // at, and put off. So renewing costs no more than finding it.
@@ -68,13 +73,15 @@ struct Lessor::State {
   Settings settings;
   std::unordered_map<int64_t, Lease> leases;
   std::set<int64_t> changed;
+  Grant grants = 0;  ///< number of the newest
+  bool grants_changed = false;
   uint64_t digest = 0;
   bool promoted = false;
   DeadlineHeap<Named, ExpiryPlace> expiries;
   DeadlineHeap<Named, CheckpointPlace> checkpoints;
 
   static uint64_t digest_of(int64_t id, const Lease& lease) {
-    return mix(static_cast<uint64_t>(id) * 31 + mix(static_cast<uint64_t>(lease.granted_s)) + static_cast<uint64_t>(lease.remaining_s));
+    return mix(static_cast<uint64_t>(id) * 31 + mix(static_cast<uint64_t>(lease.granted_s) + mix(lease.grant)) + static_cast<uint64_t>(lease.remaining_s));
   }
   static Instant after(Instant now, int64_t seconds) { return now + Duration::micros(std::min(seconds, kFarSeconds) * kSecond); }
   /// It has `seconds` from now on, and `extra`.
@@ -106,14 +113,18 @@ Status Lessor::load(const storage::EngineView& view) {
   state.stop_clock();
   state.leases.clear();
   state.changed.clear();
+  state.grants = 0;
+  state.grants_changed = false;
   state.digest = 0;
   Status damage;
   RALLY_RETURN_IF_ERROR(view.scan(std::string(1, kRowPrefix), std::string(1, kRowPrefix + 1), [&](std::string_view key, std::string_view value) {
-    if (key.size() != 9 || value.size() != 16) return damage = Status::data_loss("a lease row of the state is malformed"), false;
+    if (key == kGrantsRow && value.size() == 8) return state.grants = static_cast<Grant>(number_at(value, 0)), true;
+    if (key.size() != 9 || value.size() != 24) return damage = Status::data_loss("a lease row of the state is malformed"), false;
     const int64_t id = static_cast<int64_t>(static_cast<uint64_t>(number_at(key, 1)) ^ uint64_t{1} << 63);
     auto& lease = state.leases[id];
     lease.granted_s = number_at(value, 0);
     lease.remaining_s = number_at(value, 8);
+    lease.grant = static_cast<Grant>(number_at(value, 16));
     if (lease.granted_s <= 0 || lease.remaining_s < 0 || lease.remaining_s > lease.granted_s)
       return damage = Status::data_loss("a lease row of the state has impossible times"), false;
     state.digest += State::digest_of(id, lease);
@@ -130,6 +141,8 @@ Result<int64_t> Lessor::grant(int64_t id, int64_t ttl_s) {
   auto& named = *state.leases.try_emplace(id).first;
   State::Lease& lease = named.second;
   lease.granted_s = std::max(ttl_s, state.settings.ttl_min_s);
+  lease.grant = ++state.grants;
+  state.grants_changed = true;
   state.digest += State::digest_of(id, lease);
   state.changed.insert(id);
   // At the leader it runs from the leader's next look at the clock (next_event), which is a tick at most.
@@ -150,10 +163,16 @@ Result<std::vector<std::string>> Lessor::revoke(int64_t id) {
   return keys;
 }
 
-void Lessor::checkpoint(int64_t id, int64_t remaining_s) {
+std::optional<std::vector<std::string>> Lessor::expire(int64_t id, Grant grant) {
+  auto it = state_->leases.find(id);
+  if (it == state_->leases.end() || it->second.grant != grant) return std::nullopt;
+  return *revoke(id);
+}
+
+void Lessor::checkpoint(int64_t id, Grant grant, int64_t remaining_s) {
   State& state = *state_;
   auto it = state.leases.find(id);
-  if (it == state.leases.end()) return;
+  if (it == state.leases.end() || it->second.grant != grant) return;
   State::Lease& lease = it->second;
   state.digest -= State::digest_of(id, lease);
   lease.remaining_s = std::clamp<int64_t>(remaining_s, 0, lease.granted_s);
@@ -180,6 +199,11 @@ void Lessor::detach(int64_t lease, std::string_view key) {
 }
 
 void Lessor::collect_changes(storage::WriteBatch& batch) {
+  if (std::exchange(state_->grants_changed, false)) {
+    std::string number;
+    append_number(number, static_cast<int64_t>(state_->grants));
+    batch.put(std::string(kGrantsRow), std::move(number));
+  }
   for (int64_t id : state_->changed) {
     auto it = state_->leases.find(id);
     if (it == state_->leases.end()) {
@@ -189,6 +213,7 @@ void Lessor::collect_changes(storage::WriteBatch& batch) {
     std::string row;
     append_number(row, it->second.granted_s);
     append_number(row, it->second.remaining_s);
+    append_number(row, static_cast<int64_t>(it->second.grant));
     batch.put(row_key(id), std::move(row));
   }
   state_->changed.clear();
@@ -197,7 +222,7 @@ void Lessor::collect_changes(storage::WriteBatch& batch) {
 std::optional<Lessor::Info> Lessor::find(int64_t id) const {
   auto it = state_->leases.find(id);
   if (it == state_->leases.end()) return std::nullopt;
-  return Info{it->second.granted_s, it->second.remaining_s};
+  return Info{it->second.granted_s, it->second.remaining_s, it->second.grant};
 }
 
 std::vector<std::string> Lessor::keys(int64_t id) const {
@@ -242,7 +267,7 @@ std::optional<Lessor::Renewed> Lessor::renew(int64_t id, Instant now) {
   state.start(*it, now, lease.granted_s, {});
   // A checkpoint that is on its way counts: it would be stored behind this renewal and say too little.
   lease.removal_under_way |= lease.remaining_s != 0 || lease.checkpoint_under_way;
-  return Renewed{lease.granted_s, lease.removal_under_way};
+  return Renewed{lease.granted_s, lease.removal_under_way, lease.grant};
 }
 
 bool Lessor::awaits_removal(int64_t id) const {
@@ -257,15 +282,15 @@ std::optional<int64_t> Lessor::time_left_s(int64_t id, Instant now) const {
   return std::max<int64_t>(0, (it->second.expires - now).us / kSecond);
 }
 
-std::vector<int64_t> Lessor::take_due(Instant now, size_t max, Duration retry_after) {
+std::vector<Lessor::Due> Lessor::take_due(Instant now, size_t max, Duration retry_after) {
   State& state = *state_;
-  std::vector<int64_t> due;
+  std::vector<Due> due;
   while (!state.expiries.empty() && state.expiries.next() <= now && due.size() < max) {
     auto& [id, lease] = state.expiries.top();
     if (lease.expires.us == 0) {  // new: its time begins here
       state.start(state.expiries.top(), now, lease.granted_s, {});
     } else if (lease.expires <= now) {
-      due.push_back(id);
+      due.push_back({id, lease.grant});
       lease.revoke_handed_out = true;
     }
     state.expiries.put_off(lease.revoke_handed_out ? now + retry_after : lease.expires);
@@ -287,7 +312,7 @@ std::vector<Lessor::Checkpoint> Lessor::take_checkpoints(Instant now, size_t max
       // Rounded up: a new leader must never give less than what was left. One note under way at a time, so that a
       // removal is always behind the note that it removes.
       if (!lease.checkpoint_under_way && !lease.removal_under_way) {
-        checkpoints.push_back({id, std::min(lease.granted_s, ((lease.expires - now).us + kSecond - 1) / kSecond)});
+        checkpoints.push_back({id, lease.grant, std::min(lease.granted_s, ((lease.expires - now).us + kSecond - 1) / kSecond)});
         lease.checkpoint_under_way = true;
       }
       lease.checkpoint_at = now + state.settings.checkpoint_every;

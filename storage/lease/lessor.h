@@ -43,15 +43,24 @@ class Lessor final : public mvcc::LeaseBook {
   Result<int64_t> grant(int64_t id, int64_t ttl_s);
   /// Takes the lease out and returns its keys, sorted; the caller deletes them. NotFound "etcdserver: requested lease not found".
   Result<std::vector<std::string>> revoke(int64_t id);
-  /// Notes that `remaining_s` was left; 0 = forget the note (the lease has been renewed since). Unknown leases are ignored.
-  void checkpoint(int64_t id, int64_t remaining_s);
+  // Ids may be used again, by their clients' choice, and a leader's entry may reach the log when its lease is gone and another
+  // has the id: so leaders name the grant, which has a number that is never used again.
+  using Grant = uint64_t;
+  /// As revoke, of a lease that ran out; nullopt = it is gone already.
+  std::optional<std::vector<std::string>> expire(int64_t id, Grant grant);
+  /// Notes that `remaining_s` was left; 0 = forget the note (the lease has been renewed since). Ignored if it is gone.
+  void checkpoint(int64_t id, Grant grant, int64_t remaining_s);
   [[nodiscard]] bool exists(int64_t lease) const override;
   void attach(int64_t lease, std::string_view key) override;
   void detach(int64_t lease, std::string_view key) override;
-  void collect_changes(storage::WriteBatch& batch);  ///< rows 'l' + id:be64 (sign bit flipped) -> granted and remaining seconds
+  void collect_changes(storage::WriteBatch& batch);  ///< see "Rows" in lessor.cc
 
   // ---- reads ----
-  struct Info { int64_t granted_s = 0; int64_t remaining_s = 0; };  ///< remaining: checkpointed, 0 = none
+  struct Info {
+    int64_t granted_s = 0;
+    int64_t remaining_s = 0;  ///< checkpointed; 0 = none
+    Grant grant = 0;
+  };
   [[nodiscard]] std::optional<Info> find(int64_t id) const;
   [[nodiscard]] std::vector<std::string> keys(int64_t id) const;  ///< sorted
   [[nodiscard]] std::vector<int64_t> leases() const;              ///< by id
@@ -65,17 +74,29 @@ class Lessor final : public mvcc::LeaseBook {
   void demote();
   [[nodiscard]] bool is_promoted() const;
   /// Renews to the full time; seconds, or nullopt: no such lease, or its revoke is under way (then the client hears TTL 0).
-  /// `had_checkpoint` = a remainder is stored or on its way, which must be removed by a logged checkpoint(id, 0) before the
+  /// `had_checkpoint` = a remainder is stored or on its way, which must be removed by a logged checkpoint of 0 before the
   /// client is answered, or the next leader would cut the lease short: propose it, and wait until !awaits_removal(id).
-  struct Renewed { int64_t ttl_s = 0; bool had_checkpoint = false; };
+  struct Renewed {
+    int64_t ttl_s = 0;
+    bool had_checkpoint = false;
+    Grant grant = 0;
+  };
   std::optional<Renewed> renew(int64_t id, Instant now);
   [[nodiscard]] bool awaits_removal(int64_t id) const;
   /// Whole seconds left (floor, at least 0); on a follower the granted time. nullopt: unknown.
   [[nodiscard]] std::optional<int64_t> time_left_s(int64_t id, Instant now) const;
   /// At most `max` leases that have run out and whose revoke has not been handed out within `retry_after`.
-  std::vector<int64_t> take_due(Instant now, size_t max, Duration retry_after);
+  struct Due {
+    int64_t id = 0;
+    Grant grant = 0;
+  };
+  std::vector<Due> take_due(Instant now, size_t max, Duration retry_after);
   /// At most `max` leases whose remainder should be logged now, with it.
-  struct Checkpoint { int64_t id = 0; int64_t remaining_s = 0; };
+  struct Checkpoint {
+    int64_t id = 0;
+    Grant grant = 0;
+    int64_t remaining_s = 0;
+  };
   std::vector<Checkpoint> take_checkpoints(Instant now, size_t max);
   /// When take_due or take_checkpoints next has something, as far as is known.
   [[nodiscard]] std::optional<Instant> next_event() const;

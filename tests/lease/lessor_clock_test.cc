@@ -142,19 +142,19 @@ TEST(LessorClock, OnlyLongLeasesHaveTheirRemainderLogged) {
   ASSERT_EQ(checkpoints.size(), 1u);
   EXPECT_EQ(checkpoints[0].id, 2);
   EXPECT_EQ(checkpoints[0].remaining_s, 140);
-  lessor->checkpoint(2, 140);
+  note(*lessor, 2, 140);
   EXPECT_THAT(lessor->take_checkpoints(at(119.9), 100), IsEmpty());
   EXPECT_EQ(lessor->take_checkpoints(at(120), 100).at(0).remaining_s, 80);
-  lessor->checkpoint(2, 80);
+  note(*lessor, 2, 80);
   EXPECT_EQ(lessor->take_checkpoints(at(180.5), 100).at(0).remaining_s, 20);  // rounded up: never less than what is left
-  lessor->checkpoint(2, 20);
+  note(*lessor, 2, 20);
   EXPECT_THAT(lessor->take_checkpoints(at(300), 100), IsEmpty());
 }
 
 TEST(LessorClock, ANewLeaderGoesOnFromTheCheckpoint) {
   auto lessor = leading();
   grant(*lessor, 1, 200);
-  lessor->checkpoint(1, 80);
+  note(*lessor, 1, 80);
   lessor->promote(at(1000), kGrace);
   EXPECT_EQ(lessor->time_left_s(1, at(1000)), 81);
   EXPECT_THAT(due(*lessor, at(1080.9)), IsEmpty());
@@ -170,7 +170,7 @@ TEST(LessorClock, ManyChangesOfTheLeaderDoNotImmortalise) {
   for (; changes < 100; ++changes) {
     lessor.promote(at(now), kGrace);
     if (!due(lessor, at(now + 100)).empty()) break;
-    for (const auto& checkpoint : lessor.take_checkpoints(at(now + 60), 10)) lessor.checkpoint(checkpoint.id, checkpoint.remaining_s);
+    for (const auto& checkpoint : lessor.take_checkpoints(at(now + 60), 10)) lessor.checkpoint(checkpoint.id, checkpoint.grant, checkpoint.remaining_s);
     now += 100;
   }
   EXPECT_LE(changes, 18);
@@ -179,12 +179,12 @@ TEST(LessorClock, ManyChangesOfTheLeaderDoNotImmortalise) {
 TEST(LessorClock, RenewingAsksForTheRemovalOfTheCheckpoint) {
   auto lessor = leading();
   grant(*lessor, 1, 200);
-  lessor->checkpoint(1, lessor->take_checkpoints(at(60), 10).at(0).remaining_s);
+  note(*lessor, 1, lessor->take_checkpoints(at(60), 10).at(0).remaining_s);
   EXPECT_FALSE(lessor->awaits_removal(1));
   EXPECT_TRUE(lessor->renew(1, at(70))->had_checkpoint);
   EXPECT_TRUE(lessor->awaits_removal(1));
   EXPECT_TRUE(lessor->renew(1, at(71))->had_checkpoint);
-  lessor->checkpoint(1, 0);
+  note(*lessor, 1, 0);
   EXPECT_FALSE(lessor->awaits_removal(1));
   EXPECT_FALSE(lessor->renew(1, at(72))->had_checkpoint);
   lessor->promote(at(80), kGrace);
@@ -195,12 +195,12 @@ TEST(LessorClock, ARenewalWhileACheckpointIsOnItsWayRemovesItToo) {
   // The note says what was left before the renewal. Stored behind it, it would let the next leader cut the lease short.
   auto lessor = leading();
   grant(*lessor, 1, 200);
-  const auto note = lessor->take_checkpoints(at(190), 10).at(0);
-  EXPECT_EQ(note.remaining_s, 10);
+  const auto on_its_way = lessor->take_checkpoints(at(190), 10).at(0);
+  EXPECT_EQ(on_its_way.remaining_s, 10);
   EXPECT_TRUE(lessor->renew(1, at(195))->had_checkpoint);
-  lessor->checkpoint(1, note.remaining_s);  // now it arrives
+  note(*lessor, 1, on_its_way.remaining_s);  // now it arrives
   EXPECT_TRUE(lessor->awaits_removal(1));   // so the client is not answered yet
-  lessor->checkpoint(1, 0);
+  note(*lessor, 1, 0);
   EXPECT_FALSE(lessor->awaits_removal(1));
   lessor->promote(at(200), kGrace);
   EXPECT_EQ(lessor->time_left_s(1, at(200)), 201);
@@ -212,9 +212,9 @@ TEST(LessorClock, NoNewCheckpointOvertakesARemoval) {
   const auto first = lessor->take_checkpoints(at(60), 10).at(0);
   EXPECT_THAT(lessor->take_checkpoints(at(130), 10), IsEmpty());  // one at a time
   EXPECT_TRUE(lessor->renew(1, at(140))->had_checkpoint);
-  lessor->checkpoint(1, first.remaining_s);
+  note(*lessor, 1, first.remaining_s);
   EXPECT_THAT(lessor->take_checkpoints(at(230), 10), IsEmpty());
-  lessor->checkpoint(1, 0);
+  note(*lessor, 1, 0);
   EXPECT_EQ(lessor->take_checkpoints(at(300), 10).size(), 1u);
 }
 

@@ -18,7 +18,13 @@ inline Instant at(double seconds) { return Instant{static_cast<int64_t>(seconds 
 constexpr Duration kGrace = Duration::seconds(1);
 constexpr Duration kRetry = Duration::seconds(10);
 
-inline std::vector<int64_t> due(Lessor& lessor, Instant now, size_t max = 1000) { return lessor.take_due(now, max, kRetry); }
+inline std::vector<int64_t> due(Lessor& lessor, Instant now, size_t max = 1000) {
+  std::vector<int64_t> ids;
+  for (const Lessor::Due& one : lessor.take_due(now, max, kRetry)) ids.push_back(one.id);
+  return ids;
+}
+/// A checkpoint of the lease that has the id now.
+inline void note(Lessor& lessor, int64_t id, int64_t remaining_s) { lessor.checkpoint(id, lessor.find(id)->grant, remaining_s); }
 
 inline std::unique_ptr<Lessor> leading(Lessor::Settings settings = {}, Instant now = at(0)) {
   auto lessor = std::make_unique<Lessor>(settings);
