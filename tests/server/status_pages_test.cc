@@ -150,7 +150,7 @@ TEST_F(SidePages, TheFrontPageIsForPeopleAndEscapesNames) {
 }
 
 TEST_F(SidePages, UnknownPathsAre404) {
-  for (const char* path : {"/v3", "/v2", "/v2/keysx", "/versions", "/nothing", "*"})
+  for (const char* path : {"/v2", "/v2/keysx", "/versions", "/nothing", "*"})
     EXPECT_THAT(ask(get(path)), AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("404 page not found"))) << path;
 }
 
