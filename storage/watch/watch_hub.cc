@@ -1,12 +1,8 @@
 #include "storage/watch/watch_hub.h"
 
 #include <algorithm>
-#include <list>
-#include <unordered_map>
 
-#include "raft/base/check.h"
-#include "storage/watch/response.h"
-#include "storage/watch/watcher_set.h"
+#include "storage/watch/hub_state.h"
 
 namespace rallypoint::watch {
 
@@ -15,136 +11,74 @@ using mvcc::Event;
 using mvcc::HeaderInfo;
 using mvcc::Keyspace;
 
-namespace {
-struct Stream;
+void WatchHub::State::leave_place(Watcher& watcher) {
+  switch (std::exchange(watcher.where, Watcher::Where::kNowhere)) {
+    case Watcher::Where::kNowhere: return;
+    case Watcher::Where::kSynced: watcher.group->synced.take_out(watcher.place)->place = watcher.place; return;
+    case Watcher::Where::kBehind: behind.erase(watcher); break;
+    case Watcher::Where::kStalled:
+      watcher.stream->stalled.erase(watcher);
+      --stalled;
+      break;
+    case Watcher::Where::kFuture: {
+      auto it = future.find(watcher.next);
+      it->second.erase(watcher);
+      if (it->second.empty()) future.erase(it);
+      break;
+    }
+  }
+  --watcher.stream->not_synced;
 }
 
-/// One watcher. It is up to date (in its group's list), or behind (in the hub's list) with `next` the first revision
-/// that it has not been told; a start in the future is a `next` that is not reached yet.
-struct Watcher {
-  Stream* stream = nullptr;
-  Group* group = nullptr;
-  int64_t id = 0;
-  int64_t next = 0;
-  Instant last_sent;
-  size_t place = 0;                            ///< in group->synced
-  std::list<Watcher*>::iterator behind_place;  ///< in State::behind
-  bool is_synced = false;
-  bool progress_notify = false;
-};
+void WatchHub::State::set_synced(Watcher& watcher) {
+  leave_place(watcher);
+  watcher.where = Watcher::Where::kSynced;
+  watcher.place = watcher.group->synced.size();
+  watcher.group->synced.push_back(&watcher);
+}
 
-namespace {
+void WatchHub::State::set_next(Watcher& watcher, int64_t next) {
+  leave_place(watcher);
+  watcher.next = next;
+  ++watcher.stream->not_synced;
+  if (next > published) {
+    watcher.where = Watcher::Where::kFuture;
+    future[next].push_back(watcher);
+  } else if (!watcher.stream->open) {
+    watcher.where = Watcher::Where::kStalled;
+    watcher.stream->stalled.push_back(watcher);
+    ++stalled;
+  } else {
+    watcher.where = Watcher::Where::kBehind;
+    behind.push_back(watcher);
+  }
+}
 
-struct Stream {
-  StreamId id = 0;
-  bool open = true;
-  bool progress_requested = false;
-  bool has_output = false;
-  size_t behind = 0;
-  int64_t next_id = 0;
-  std::unordered_map<int64_t, std::unique_ptr<Watcher>> watchers;
-  std::vector<Part> output;
-};
+void WatchHub::State::remove(Watcher& watcher) {
+  leave_place(watcher);
+  set.leave(*watcher.group);
+  --watchers;
+  if (watcher.progress_notify) --watcher.stream->progress_notify;
+  watcher.stream->watchers.erase(watcher);
+  delete &watcher;
+}
 
-/// The events of one publish or slice, encoded on demand, once with the pair before and once without.
-class Encoded {
- public:
-  Encoded(const std::vector<Event>& events, const Keyspace& keyspace) : events_(events), keyspace_(keyspace), plain_(events.size()), with_previous_(events.size()) {}
-  const std::string& get(size_t i, bool prev_kv) {
-    const Event& event = events_[i];
-    if (!prev_kv || event.previous.main == 0) {
-      if (plain_[i].empty()) plain_[i] = event_field(event, std::nullopt);
-      return plain_[i];
-    }
-    if (with_previous_[i].empty()) {
-      // Compacted away, or an engine that fails: then without; the node stops at its next write.
-      auto previous = keyspace_.pair_at(event.previous);
-      with_previous_[i] = event_field(event, previous.is_ok() ? *previous : std::optional<Bytes>());
-    }
-    return with_previous_[i];
+void WatchHub::State::wake_future(int64_t first, int64_t last) {
+  while (!future.empty() && future.begin()->first <= last) {
+    Watcher& watcher = *future.begin()->second.first();
+    if (watcher.next <= first) set_synced(watcher);
+    else set_next(watcher, watcher.next);
   }
-
- private:
-  const std::vector<Event>& events_;
-  const Keyspace& keyspace_;
-  std::vector<std::string> plain_, with_previous_;
-};
-
-}  // namespace
-
-struct WatchHub::State {
-  explicit State(const Settings& s) : settings(s) {}
-  Settings settings;
-  WatcherSet set;
-  std::unordered_map<StreamId, std::unique_ptr<Stream>> streams;
-  std::list<Watcher*> behind;
-  std::vector<Stream*> with_output;
-  size_t watchers = 0;
-  int64_t published = 0;  ///< what everybody who is up to date has been told
-  Instant looked_for_progress;
-  size_t progress_requests = 0;  ///< streams that wait for a note
-
-  void send(Stream& stream, int64_t watch_id, Bytes response) {
-    if (!stream.has_output) {
-      stream.has_output = true;
-      with_output.push_back(&stream);
-    }
-    stream.output.push_back({watch_id, std::move(response)});
-  }
-  void send(Watcher& watcher, const Bytes& response, Instant now) {
-    watcher.last_sent = now;
-    send(*watcher.stream, watcher.id, response);
-  }
-
-  void set_synced(Watcher& watcher) {
-    watcher.is_synced = true;
-    watcher.place = watcher.group->synced.size();
-    watcher.group->synced.push_back(&watcher);
-  }
-  void unset_synced(Watcher& watcher) {
-    std::vector<Watcher*>& synced = watcher.group->synced;
-    synced.back()->place = watcher.place;
-    synced[watcher.place] = synced.back();
-    synced.pop_back();
-    watcher.is_synced = false;
-  }
-  void set_behind(Watcher& watcher, int64_t next) {
-    watcher.next = next;
-    watcher.behind_place = behind.insert(behind.end(), &watcher);
-    ++watcher.stream->behind;
-  }
-  void unset_behind(Watcher& watcher) {
-    behind.erase(watcher.behind_place);
-    --watcher.stream->behind;
-  }
-  void catches_up(Watcher& watcher) {
-    unset_behind(watcher);
-    set_synced(watcher);
-  }
-  void falls_behind(Watcher& watcher, int64_t next) {
-    unset_synced(watcher);
-    set_behind(watcher, next);
-  }
-  void remove(Watcher& watcher) {
-    if (watcher.is_synced) unset_synced(watcher);
-    else unset_behind(watcher);
-    set.leave(watcher.group);
-    --watchers;
-    watcher.stream->watchers.erase(watcher.id);
-  }
-
-  void create(Stream& stream, const WatchCreateRequest& request, const Keyspace& keyspace, const HeaderInfo& header, Instant now);
-  void refuse(Stream& stream, const std::string& reason, int64_t compact_revision, const Keyspace& keyspace, const HeaderInfo& header);
-  void cancel_compacted(Watcher& watcher, int64_t compacted, const HeaderInfo& header);
-  void answer_progress(Stream& stream, const Keyspace& keyspace, const HeaderInfo& header);
-};
+}
 
 WatchHub::WatchHub(Settings settings) : state_(std::make_unique<State>(settings)) {}
-WatchHub::~WatchHub() = default;
+WatchHub::~WatchHub() {
+  while (!state_->streams.empty()) close(state_->streams.begin()->first);
+}
 
 void WatchHub::handle(StreamId id, const etcdserverpb::WatchRequest& request, const Keyspace& keyspace, const HeaderInfo& header, Instant now) {
   State& state = *state_;
-  state.published = keyspace.revision();
+  if (state.published == 0) state.published = keyspace.revision();
   auto& stream = state.streams[id];
   if (!stream) {
     stream = std::make_unique<Stream>();
@@ -153,16 +87,17 @@ void WatchHub::handle(StreamId id, const etcdserverpb::WatchRequest& request, co
   if (request.has_create_request()) {
     state.create(*stream, request.create_request(), keyspace, header, now);
   } else if (request.has_cancel_request()) {
-    auto it = stream->watchers.find(request.cancel_request().watch_id());
-    if (it == stream->watchers.end()) return;  // unknown ids are not answered
+    Watcher* watcher = stream->find(request.cancel_request().watch_id());
+    if (watcher == nullptr) return;  // unknown ids are not answered
     std::string response = response_head(header, keyspace.revision());
     mvcc::wire::append_bool(response, kCanceled, true);
-    state.send(*stream, it->first, Bytes(std::move(response)));
-    state.remove(*it->second);
+    state.send(*stream, watcher->id, Bytes(std::move(response)));
+    state.remove(*watcher);
   } else if (request.has_progress_request()) {
-    state.progress_requests += stream->progress_requested ? 0 : 1;
+    // Answered when all of its watchers are synced; several questions meanwhile have one answer. (etcd drops the question.)
+    if (!stream->progress_requested) state.progress_requests.push_back(stream.get());
     stream->progress_requested = true;
-    state.answer_progress(*stream, keyspace, header);
+    state.answer_progress(keyspace, header);
   }
 }
 
@@ -179,7 +114,7 @@ void WatchHub::State::create(Stream& stream, const WatchCreateRequest& request, 
   Interest interest;
   interest.key = request.key().empty() ? std::string(1, '\0') : request.key();
   interest.range_end = request.range_end();
-  for (int filter : request.filters()) {
+  for (int filter : request.filters()) {  // unknown ones are ignored
     interest.no_put |= filter == WatchCreateRequest::NOPUT;
     interest.no_delete |= filter == WatchCreateRequest::NODELETE;
   }
@@ -189,29 +124,25 @@ void WatchHub::State::create(Stream& stream, const WatchCreateRequest& request, 
     return refuse(stream, "mvcc: watcher range is empty", 0, keyspace, header);
   if (request.start_revision() < 0)
     return refuse(stream, "etcdserver: mvcc: required revision has been compacted", std::max<int64_t>(1, keyspace.compacted()), keyspace, header);
-  if (request.watch_id() != 0 && stream.watchers.contains(request.watch_id()))
+  int64_t watch_id = request.watch_id();
+  if (watch_id != 0 && stream.find(watch_id) != nullptr)
     return refuse(stream, "mvcc: duplicate watch ID provided on the WatchStream", 0, keyspace, header);
   if (stream.watchers.size() >= settings.watchers_per_stream_max)
     return refuse(stream, "rallypoint: too many watchers on one stream; open another stream", 0, keyspace, header);
-  int64_t watch_id = request.watch_id();
   if (watch_id == 0) {
-    while (stream.watchers.contains(stream.next_id)) ++stream.next_id;
+    while (stream.find(stream.next_id) != nullptr) ++stream.next_id;
     watch_id = stream.next_id++;
   }
-  auto owned = std::make_unique<Watcher>();
-  Watcher& watcher = *owned;
-  watcher.stream = &stream;
-  watcher.id = watch_id;
-  watcher.progress_notify = request.progress_notify();
-  watcher.group = set.join(interest);
-  stream.watchers.emplace(watch_id, std::move(owned));
+  auto& watcher = *new Watcher{.id = watch_id, .stream = &stream, .group = &set.join(interest), .progress_notify = request.progress_notify()};
+  stream.watchers.insert(watcher);
+  if (watcher.progress_notify) ++stream.progress_notify;
   ++watchers;
   std::string response = response_head(header, keyspace.revision());
   mvcc::wire::append_bool(response, kCreated, true);
   send(watcher, Bytes(std::move(response)), now);
-  const int64_t next = request.start_revision() == 0 ? keyspace.revision() + 1 : request.start_revision();
-  if (next == keyspace.revision() + 1 && stream.open) set_synced(watcher);
-  else set_behind(watcher, next);
+  // "From now on" is also right on a stream that takes nothing at the moment: it falls behind with the first event.
+  if (request.start_revision() == 0 && keyspace.revision() == published) set_synced(watcher);
+  else set_next(watcher, request.start_revision() == 0 ? keyspace.revision() + 1 : request.start_revision());
 }
 
 void WatchHub::close(StreamId id) {
@@ -219,15 +150,19 @@ void WatchHub::close(StreamId id) {
   auto it = state.streams.find(id);
   if (it == state.streams.end()) return;
   Stream& stream = *it->second;
-  while (!stream.watchers.empty()) state.remove(*stream.watchers.begin()->second);
-  std::erase(state.with_output, &stream);
-  state.progress_requests -= stream.progress_requested ? 1 : 0;
+  stream.watchers.for_each([&](Watcher& watcher) { state.remove(watcher); });
+  if (stream.has_output) std::erase(state.with_output, &stream);
+  if (stream.progress_requested) std::erase(state.progress_requests, &stream);
   state.streams.erase(it);
 }
 
 void WatchHub::set_flow(StreamId id, bool open) {
   auto it = state_->streams.find(id);
-  if (it != state_->streams.end()) it->second->open = open;
+  if (it == state_->streams.end() || it->second->open == open) return;
+  Stream& stream = *it->second;
+  stream.open = open;
+  // Closed: its watchers go to the side when there is something for them.
+  while (open && !stream.stalled.empty()) state_->set_next(*stream.stalled.first(), stream.stalled.first()->next);
 }
 
 void WatchHub::publish(const std::vector<Event>& events, const Keyspace& keyspace, const HeaderInfo& header, Instant now) {
@@ -235,31 +170,45 @@ void WatchHub::publish(const std::vector<Event>& events, const Keyspace& keyspac
   if (events.empty()) return;
   const int64_t first = events.front().revision.main;
   const int64_t last = events.back().revision.main;
+  RALLY_CHECK(state.published == 0 || first == state.published + 1, "first", first, "published", state.published);
+  if (state.watchers == 0) {
+    state.published = last;
+    return;
+  }
   state.published = last;
-  if (state.watchers == 0) return;
+  state.wake_future(first, last);
   std::vector<Group*> touched, found;
+  std::vector<std::vector<uint32_t>> places;  // by the group's slot
   for (size_t i = 0; i < events.size(); ++i) {
     found.clear();
     state.set.match(events[i].key.view(), found);
     for (Group* group : found) {
-      if (events[i].is_delete ? group->interest->no_delete : group->interest->no_put) continue;
-      if (group->synced.empty()) continue;
-      if (group->matched.empty()) touched.push_back(group);
-      group->matched.push_back(static_cast<uint32_t>(i));
+      if (group->synced.empty() || !group->wants(events[i])) continue;
+      if (group->slot == UINT32_MAX) {
+        group->slot = static_cast<uint32_t>(touched.size());
+        touched.push_back(group);
+        places.emplace_back();
+      }
+      places[group->slot].push_back(static_cast<uint32_t>(i));
     }
   }
-  Encoded encoded(events, keyspace);
-  std::vector<const std::string*> fields;
+  Encoder encoder(events, keyspace);
+  std::vector<EncodedEvent> encoded;
   for (Group* group : touched) {
-    fields.clear();
-    for (uint32_t i : group->matched) fields.push_back(&encoded.get(i, group->interest->prev_kv));
-    const int64_t revision = events[group->matched.back()].revision.main;
-    const auto responses = responses_of(response_head(header, revision), fields, group->interest->fragment ? state.settings.fragment_bytes : 0);
-    group->matched.clear();
+    encoded.clear();
+    bool is_readable = true;
+    for (uint32_t i : places[group->slot]) {
+      auto field = encoder.get(i, group->prev_kv);
+      if (!(is_readable = field.is_ok())) break;  // catching up meets the same error and returns it
+      encoded.push_back({events[i].revision.main, *field});
+    }
+    group->slot = UINT32_MAX;
+    std::vector<Bytes> responses;
+    if (is_readable) responses = responses_of(header, encoded, encoded.back().revision, group->fragment, state.settings.fragment_bytes);
     for (size_t i = 0; i < group->synced.size();) {
       Watcher& watcher = *group->synced[i];
-      if (!watcher.stream->open) {
-        state.falls_behind(watcher, first);  // another one takes its place
+      if (!is_readable || !state.takes(*watcher.stream)) {
+        state.set_next(watcher, first);  // another one takes its place
         continue;
       }
       for (const Bytes& response : responses) state.send(watcher, response, now);
@@ -269,97 +218,47 @@ void WatchHub::publish(const std::vector<Event>& events, const Keyspace& keyspac
 }
 
 void WatchHub::compacting(int64_t, const Keyspace& keyspace, const HeaderInfo& header, Instant now) {
+  state_->note_progress(now, keyspace, header, now);
+}
+
+void WatchHub::state_replaced(const Keyspace& keyspace, const HeaderInfo&, Instant) {
   State& state = *state_;
-  const Bytes note(response_head(header, keyspace.revision()));
+  const int64_t told = state.published;
+  if (told == 0 || told == keyspace.revision()) return;  // nobody has been here; or nothing was missed
+  state.published = keyspace.revision();
   for (auto& [id, stream] : state.streams) {
-    if (!stream->open) continue;
-    for (auto& [watch_id, watcher] : stream->watchers)
-      if (watcher->is_synced && watcher->progress_notify) state.send(*watcher, note, now);
+    stream->watchers.for_each([&](Watcher& watcher) {
+      if (watcher.where == Watcher::Where::kSynced) state.set_next(watcher, told + 1);
+    });
   }
+  state.wake_future(INT64_MIN, state.published);
 }
 
-void WatchHub::state_replaced(const Keyspace&, const HeaderInfo&, Instant) {
-  State& state = *state_;
-  for (auto& [id, stream] : state.streams)
-    for (auto& [watch_id, watcher] : stream->watchers)
-      if (watcher->is_synced) state.falls_behind(*watcher, state.published + 1);
+void WatchHub::State::answer_progress(const Keyspace& keyspace, const HeaderInfo& header) {
+  std::erase_if(progress_requests, [&](Stream* stream) {
+    if (!takes(*stream) || stream->not_synced > 0 || published != keyspace.revision()) return false;
+    stream->progress_requested = false;
+    send(*stream, -1, Bytes(response_head(header, published)));
+    return true;
+  });
 }
 
-void WatchHub::State::cancel_compacted(Watcher& watcher, int64_t compacted, const HeaderInfo& header) {
-  std::string response = response_head(header, 0);
-  mvcc::wire::append_bool(response, kCanceled, true);
-  mvcc::wire::append_number(response, kCompactRevision, compacted);
-  send(*watcher.stream, watcher.id, Bytes(std::move(response)));
-  remove(watcher);
-}
-
-Result<bool> WatchHub::catch_up(const Keyspace& keyspace, const HeaderInfo& header, Instant now) {
-  State& state = *state_;
-  if (state.behind.empty() && state.progress_requests == 0) return false;
-  const int64_t current = keyspace.revision();
-  // The first one in turn decides where the slice begins; everybody who stands inside it is served from it.
-  std::vector<Watcher*> ready;
-  for (auto it = state.behind.begin(); it != state.behind.end();) {
-    Watcher& watcher = **it++;
-    if (!watcher.stream->open || watcher.next > current + 1) continue;
-    if (watcher.next < keyspace.compacted()) {
-      state.cancel_compacted(watcher, keyspace.compacted(), header);
-      continue;
-    }
-    if (watcher.next == current + 1) state.catches_up(watcher);
-    else ready.push_back(&watcher);
+void WatchHub::State::note_progress(Instant since, const Keyspace& keyspace, const HeaderInfo& header, Instant now) {
+  if (published != keyspace.revision()) return;
+  const Bytes note(response_head(header, published));
+  for (auto& [id, stream] : streams) {
+    if (stream->progress_notify == 0 || !takes(*stream)) continue;
+    stream->watchers.for_each([&](Watcher& watcher) {
+      if (watcher.where == Watcher::Where::kSynced && watcher.progress_notify && watcher.last_sent <= since) send(watcher, note, now);
+    });
   }
-  if (!ready.empty()) {
-    const int64_t from = ready.front()->next;
-    std::vector<Event> events;
-    auto stopped = keyspace.history(from, current, state.settings.catch_up_bytes, [&](Event&& event) { events.push_back(std::move(event)); });
-    if (!stopped.is_ok()) return stopped.status();
-    const int64_t upto = *stopped - 1;
-    const std::string head = response_head(header, upto == current ? current : upto);
-    Encoded encoded(events, keyspace);
-    std::vector<const std::string*> fields;
-    for (Watcher* watcher : ready) {
-      if (watcher->next < from || watcher->next > upto) continue;
-      fields.clear();
-      const Interest& interest = *watcher->group->interest;
-      const auto begin = std::lower_bound(events.begin(), events.end(), watcher->next, [](const Event& event, int64_t next) { return event.revision.main < next; });
-      for (auto it = begin; it != events.end(); ++it)
-        if (interest.wants(*it)) fields.push_back(&encoded.get(static_cast<size_t>(it - events.begin()), interest.prev_kv));
-      if (!fields.empty())
-        for (const Bytes& response : responses_of(head, fields, interest.fragment ? state.settings.fragment_bytes : 0)) state.send(*watcher, response, now);
-      if (upto == current) {
-        state.catches_up(*watcher);
-      } else {
-        state.unset_behind(*watcher);
-        state.set_behind(*watcher, upto + 1);  // at the end of the queue
-      }
-    }
-  }
-  bool more = false;
-  if (state.progress_requests > 0)
-    for (auto& [id, stream] : state.streams)
-      if (stream->progress_requested) state.answer_progress(*stream, keyspace, header);
-  for (const Watcher* watcher : state.behind) more |= watcher->stream->open && watcher->next <= current;
-  return more;
-}
-
-void WatchHub::State::answer_progress(Stream& stream, const Keyspace& keyspace, const HeaderInfo& header) {
-  if (!stream.open || stream.behind > 0) return;
-  stream.progress_requested = false;
-  --progress_requests;
-  send(stream, -1, Bytes(response_head(header, keyspace.revision())));
 }
 
 void WatchHub::tick(Instant now, const Keyspace& keyspace, const HeaderInfo& header) {
   State& state = *state_;
   if (now < state.looked_for_progress + Duration::micros(state.settings.progress_every.us / 10)) return;
   state.looked_for_progress = now;
-  const Bytes note(response_head(header, keyspace.revision()));
-  for (auto& [id, stream] : state.streams) {
-    if (!stream->open) continue;
-    for (auto& [watch_id, watcher] : stream->watchers)
-      if (watcher->is_synced && watcher->progress_notify && watcher->last_sent + state.settings.progress_every <= now) state.send(*watcher, note, now);
-  }
+  state.note_progress(now - state.settings.progress_every, keyspace, header, now);
 }
 
 std::vector<StreamOutput> WatchHub::take_output() {
@@ -367,6 +266,7 @@ std::vector<StreamOutput> WatchHub::take_output() {
   output.reserve(state_->with_output.size());
   for (Stream* stream : state_->with_output) {
     stream->has_output = false;
+    stream->output_bytes = 0;
     output.push_back({stream->id, std::exchange(stream->output, {})});
   }
   state_->with_output.clear();
@@ -374,7 +274,7 @@ std::vector<StreamOutput> WatchHub::take_output() {
 }
 
 size_t WatchHub::watchers() const { return state_->watchers; }
-size_t WatchHub::slow_watchers() const { return state_->behind.size(); }
+size_t WatchHub::slow_watchers() const { return state_->behind.size() + state_->stalled; }
 size_t WatchHub::streams() const { return state_->streams.size(); }
 
 }  // namespace rallypoint::watch

@@ -5,6 +5,9 @@
 // Pure: no clock, no sockets. Owned by the node loop; single-threaded. Rules: contracts/etcd.md B.6.
 // Memory: a stream that does not keep up is held back by set_flow(false); then only the next revision of each of its
 // watchers is kept, and the events are read again from history when it drains. So memory is bounded by watchers, not events.
+//
+// A progress request is answered when all of its stream's watchers are up to date (etcd drops it if they are not). A watcher
+// that waits for a future revision is not: it hears nothing, neither events nor progress, below its start_revision.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +39,10 @@ struct StreamOutput {
 class WatchHub {
  public:
   struct Settings {
-    size_t fragment_bytes = 3 << 19;              ///< responses of watchers with `fragment` are cut above it
+    size_t fragment_bytes = 3 << 19;              ///< larger responses are cut between revisions; inside one only with `fragment`
     Duration progress_every = Duration::seconds(600);
     size_t catch_up_bytes = 1 << 20;              ///< history read per slice
+    size_t stream_bytes_max = 16 << 20;           ///< a stream gets no more events between two take_output() once above it
     size_t watchers_per_stream_max = 100'000;     ///< more: canceled with a reason
   };
   explicit WatchHub(Settings settings);
