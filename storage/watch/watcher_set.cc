@@ -35,8 +35,8 @@ Watcher* WatcherList::take_out(size_t place) {
 }
 
 Group::Group(const Interest& interest, uint32_t hash)
-    : no_put(interest.no_put), no_delete(interest.no_delete), prev_kv(interest.prev_kv), fragment(interest.fragment), to_the_end(interest.to_the_end()),
-      hash_(hash), key_size_(static_cast<uint32_t>(interest.key.size())), end_size_(static_cast<uint32_t>(interest.range_end.size())),
+    : hash_(hash), key_size_(static_cast<uint32_t>(interest.key.size())), end_size_(static_cast<uint32_t>(interest.range_end.size())),
+      no_put(interest.no_put), no_delete(interest.no_delete), prev_kv(interest.prev_kv), fragment(interest.fragment), to_the_end(interest.to_the_end()),
       bounds_(new char[interest.key.size() + interest.range_end.size()]) {
   std::copy(interest.key.begin(), interest.key.end(), bounds_.get());
   std::copy(interest.range_end.begin(), interest.range_end.end(), bounds_.get() + key_size_);

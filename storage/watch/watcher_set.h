@@ -73,6 +73,13 @@ class Group {
   WatcherList synced;                ///< those that are up to date
   uint32_t watchers = 0;             ///< all of them; the group goes with the last one
   uint32_t slot = UINT32_MAX;        ///< the hub's, while it gives out events
+
+ private:  // in this order, a group is 56 bytes
+  uint32_t hash_;
+  uint32_t key_size_;
+  uint32_t end_size_;
+
+ public:
   bool no_put : 1;
   bool no_delete : 1;
   bool prev_kv : 1;
@@ -81,11 +88,10 @@ class Group {
   Group* next_of_hash = nullptr;     ///< the table's
 
  private:
-  uint32_t hash_;
-  uint32_t key_size_;
-  uint32_t end_size_;
   std::unique_ptr<char[]> bounds_;   ///< key, then range_end
 };
+
+static_assert(sizeof(Group) == 56);
 
 class WatcherSet {
  public:

@@ -10,7 +10,7 @@ list(FILTER bench_sources EXCLUDE REGEX "/v3_bench\\.cc$")
 foreach(source IN LISTS bench_sources)
   get_filename_component(name ${source} NAME_WE)
   add_executable(${name} EXCLUDE_FROM_ALL ${source})
-  target_link_libraries(${name} PRIVATE rally_flags rally_raft rally_wal rally_engine rally_v2 benchmark::benchmark)
+  target_link_libraries(${name} PRIVATE rally_flags rally_raft rally_wal rally_engine rally_v2 rally_watch rally_lease benchmark::benchmark)
   add_dependencies(benchmarks ${name})
 endforeach()
 
