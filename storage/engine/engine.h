@@ -73,6 +73,8 @@ class Engine : public EngineView {
   virtual Status flush() = 0;
   /// Reads what a crash right now would leave: only flushed data counts.
   virtual Result<std::optional<std::string>> get_persisted(std::string_view key) const = 0;
+  /// Space that it takes, for display: files, and what waits in memory to become files.
+  [[nodiscard]] virtual uint64_t bytes_used() const { return 0; }
 };
 
 }  // namespace rallypoint::storage

@@ -185,4 +185,11 @@ Result<std::optional<std::string>> RocksEngine::get_persisted(std::string_view k
   return get_from(*db_, options, key, directory_);
 }
 
+uint64_t RocksEngine::bytes_used() const {
+  uint64_t files = 0, memory = 0;
+  db_->GetIntProperty(rocksdb::DB::Properties::kTotalSstFilesSize, &files);
+  db_->GetIntProperty(rocksdb::DB::Properties::kSizeAllMemTables, &memory);
+  return files + memory;
+}
+
 }  // namespace rallypoint::storage

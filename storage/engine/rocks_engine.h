@@ -43,6 +43,7 @@ class RocksEngine final : public Engine {
   Status start_compaction() override;
   Status flush() override;
   Result<std::optional<std::string>> get_persisted(std::string_view key) const override;
+  [[nodiscard]] uint64_t bytes_used() const override;
 
  private:
   RocksEngine(std::string directory, std::unique_ptr<rocksdb::DB> db);
