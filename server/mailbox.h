@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -20,10 +21,18 @@ class Mailbox {
     bool wake;
     {
       std::lock_guard lock(mutex_);
-      wake = items_.empty() && waiting_;
+      wake = items_.empty() && (waiting_ || waker_);
       items_.push_back(std::move(item));
     }
-    if (wake) ready_.notify_one();
+    if (!wake) return;
+    if (waker_) waker_();
+    else ready_.notify_one();
+  }
+  /// For an owner that waits for other things too, and uses try_take() only. Before anyone posts.
+  void set_waker(std::function<void()> waker) { waker_ = std::move(waker); }
+  [[nodiscard]] bool is_empty() const {
+    std::lock_guard lock(mutex_);
+    return items_.empty();
   }
 
   /// Everything that waits; empty if nothing came until `deadline`.
@@ -48,10 +57,11 @@ class Mailbox {
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable ready_;
   std::vector<T> items_;
   bool waiting_ = false;
+  std::function<void()> waker_;
 };
 
 }  // namespace rallypoint::server

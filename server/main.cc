@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <optional>
 
 #include "server/bootstrap.h"
 #include "server/node.h"
@@ -11,6 +12,7 @@
 #include "server/options.h"
 #include "server/rpc/early_listen.h"
 #include "server/rpc/http_server.h"
+#include "server/shared_loop.h"
 #include "storage/fs/posix_file_system.h"
 
 namespace {
@@ -61,13 +63,15 @@ int main(int argc, char** argv) {
                         {"fresh", bootstrapped->fresh},
                         {"applied", bootstrapped->restored.applied.value()},
                         {"version", kRallypointVersion}});
-  Node node(options, file_system, std::move(*bootstrapped));
+  std::optional<SharedLoop> shared;
+  if (options.net_threads == 0 && SharedLoop::pays_off()) shared.emplace();
+  Node node(options, file_system, std::move(*bootstrapped), shared ? &*shared : nullptr);
   if (Status status = node.listen(); !status.is_ok()) return fail(status);
-  HttpServer http(options, node);
+  HttpServer http(options, node, shared ? &*shared : nullptr);
   if (Status status = http.listen(); !status.is_ok()) return fail(status);
   close_early_listeners();
-  node.start();
   http.start();
+  node.start();
   log_info("ready to serve client requests", {{"urls", joined(options.listen_client_urls)}, {"peer_urls", joined(options.listen_peer_urls)}});
 
   int signal_number = 0;

@@ -70,8 +70,8 @@ ClusterFacts facts_of(const StateMachine& machine, uint64_t cluster_id) {
 
 }  // namespace
 
-Node::Node(const Options& options, storage::FileSystem& file_system, Bootstrapped bootstrapped)
-    : options_(options), lock_(std::move(bootstrapped.lock)), cluster_id_(bootstrapped.identity.cluster_id) {
+Node::Node(const Options& options, storage::FileSystem& file_system, Bootstrapped bootstrapped, SharedLoop* shared)
+    : options_(options), lock_(std::move(bootstrapped.lock)), cluster_id_(bootstrapped.identity.cluster_id), shared_(shared) {
   const Identity& identity = bootstrapped.identity;
   first_facts_ = facts_of(*bootstrapped.machine, cluster_id_);
 
@@ -80,7 +80,7 @@ Node::Node(const Options& options, storage::FileSystem& file_system, Bootstrappe
   transport.self = identity.member;
   transport.directory = identity.directory;
   for (const Url& url : options.listen_peer_urls) transport.listen.push_back(url.host_port());
-  transport_ = std::make_unique<Transport>(std::move(transport), *this);
+  transport_ = std::make_unique<Transport>(std::move(transport), *this, shared_ ? &shared_->context() : nullptr);
 
   const std::string snapshots = bootstrapped.state_directory->snapshots();
   log_ = std::make_unique<LogLoop>(
@@ -128,13 +128,16 @@ void Node::start() {
   snapshotter_->start();
   transport_->set_cluster(first_facts_);
   transport_->start();
-  thread_ = std::thread([this] { loop_->run(); });
+  if (shared_) shared_->start(*loop_);
+  else thread_ = std::thread([this] { loop_->run(); });
 }
 
 void Node::stop() {
-  if (!thread_.joinable()) return;
+  const bool on_shared = shared_ && shared_->is_running();
+  if (!on_shared && !thread_.joinable()) return;
   loop_->mailbox().post(Shutdown{});
-  thread_.join();
+  if (on_shared) shared_->join();
+  else thread_.join();
   transport_->stop();
   log_->stop();
   snapshotter_->stop();

@@ -1,6 +1,7 @@
 // Node: a whole member of the cluster in one process. Owns the loops and their threads, wires them together, and is
 // the Backend of the client port. Which loop runs on which thread is decided here and nowhere else:
 //   node loop 1 · log loop 1 · snapshotter 1 · peer loop 1 (transport) · net loops N (HttpServer)
+// or, on few cores, node, peer and net loop together 1 (SharedLoop) · log loop 1 · snapshotter 1
 #pragma once
 
 #include <memory>
@@ -9,6 +10,7 @@
 #include "server/api/api.h"
 #include "server/bootstrap.h"
 #include "server/node_loop.h"
+#include "server/shared_loop.h"
 #include "server/snapshotter.h"
 #include "server/transport/transport.h"
 
@@ -16,7 +18,8 @@ namespace rallypoint::server {
 
 class Node final : public Backend, public TransportHandler {
  public:
-  Node(const Options& options, storage::FileSystem& file_system, Bootstrapped bootstrapped);
+  /// `shared`: run node and peer loop there; must outlive the node. null = on threads of their own.
+  Node(const Options& options, storage::FileSystem& file_system, Bootstrapped bootstrapped, SharedLoop* shared = nullptr);
   ~Node() override;
 
   /// Binds the peer port.
@@ -48,6 +51,7 @@ class Node final : public Backend, public TransportHandler {
   std::unique_ptr<Snapshotter> snapshotter_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<NodeLoop> loop_;
+  SharedLoop* const shared_;
   std::thread thread_;
   ClusterFacts first_facts_;
   std::shared_ptr<const std::vector<NodeId>> known_ = std::make_shared<std::vector<NodeId>>();  ///< members, this one too

@@ -12,6 +12,7 @@
 #include "server/obs/logging.h"
 #include "server/rpc/listener.h"
 #include "server/rpc/net_loop.h"
+#include "server/shared_loop.h"
 
 namespace rallypoint::server {
 
@@ -30,6 +31,7 @@ struct HttpServer::Parts {
   const Options options;
   Backend& backend;
   const HttpLimits limits;
+  SharedLoop* const shared;
   HttpCounters counters;
   Router router;
   RpcTable rpcs;
@@ -67,16 +69,18 @@ struct HttpServer::Parts {
   }
 };
 
-HttpServer::HttpServer(const Options& options, Backend& backend) : HttpServer(options, backend, limits_from(options)) {}
+HttpServer::HttpServer(const Options& options, Backend& backend, SharedLoop* shared)
+    : HttpServer(options, backend, limits_from(options), shared) {}
 
-HttpServer::HttpServer(const Options& options, Backend& backend, const HttpLimits& limits)
-    : parts_(new Parts{options, backend, limits}) {
+HttpServer::HttpServer(const Options& options, Backend& backend, const HttpLimits& limits, SharedLoop* shared)
+    : parts_(new Parts{options, backend, limits, shared}) {
   register_v3_services(parts_->rpcs, {options.max_request_bytes, options.max_txn_ops, Duration::millis(options.election_timeout_ms)});
   add_services(parts_->router, backend, parts_->rpcs, parts_->counters);
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  const unsigned threads = options.net_threads != 0 ? options.net_threads : std::clamp(cores - 1, 1u, 8u);
+  const unsigned threads = shared != nullptr ? 1 : options.net_threads != 0 ? options.net_threads : std::clamp(cores - 1, 1u, 8u);
   for (unsigned i = 0; i < threads; ++i)
-    parts_->loops.push_back(std::make_unique<NetLoop>(backend, parts_->router, parts_->rpcs, limits, parts_->counters));
+    parts_->loops.push_back(std::make_unique<NetLoop>(backend, parts_->router, parts_->rpcs, limits, parts_->counters,
+                                                      shared != nullptr ? &shared->context() : nullptr));
 }
 
 HttpServer::~HttpServer() {
@@ -106,6 +110,7 @@ void HttpServer::start() {
   Parts& parts = *parts_;
   RALLY_CHECK(parts.threads.empty());
   for (auto& listener : parts.listeners) listener->start();
+  if (parts.shared != nullptr) return parts.loops.front()->start_shared();
   // Signals are for the main thread: a new thread inherits the mask of the one that makes it.
   sigset_t all, before;
   sigfillset(&all);
@@ -118,6 +123,7 @@ void HttpServer::start() {
 }
 
 void HttpServer::stop() {
+  if (parts_->shared != nullptr) return parts_->loops.front()->stop_shared();
   for (auto& loop : parts_->loops) loop->stop();
   for (std::thread& thread : parts_->threads) thread.join();
   parts_->threads.clear();

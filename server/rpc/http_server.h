@@ -22,14 +22,16 @@
 namespace rallypoint::server {
 
 struct HttpCounters;
+class SharedLoop;
 
 /// The limits as the options set them.
 HttpLimits limits_from(const Options& options);
 
 class HttpServer {
  public:
-  HttpServer(const Options& options, Backend& backend);
-  HttpServer(const Options& options, Backend& backend, const HttpLimits& limits);
+  /// `shared`: the one net loop runs there, start() comes before it is started, and stop() after it has ended.
+  HttpServer(const Options& options, Backend& backend, SharedLoop* shared = nullptr);
+  HttpServer(const Options& options, Backend& backend, const HttpLimits& limits, SharedLoop* shared = nullptr);
   ~HttpServer();
 
   /// Binds all listen-client-urls; an error names the URL and what to do. Raises the limit of open files.

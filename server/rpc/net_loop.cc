@@ -10,8 +10,16 @@ namespace rallypoint::server {
 
 namespace asio = boost::asio;
 
-NetLoop::NetLoop(Backend& backend, const Router& router, const RpcTable& rpcs, const HttpLimits& limits, HttpCounters& counters)
-    : backend_(backend), router_(router), rpcs_(rpcs), limits_(limits), counters_(counters), context_(1), timer_(context_) {
+NetLoop::NetLoop(Backend& backend, const Router& router, const RpcTable& rpcs, const HttpLimits& limits, HttpCounters& counters,
+                 asio::io_context* shared)
+    : backend_(backend),
+      router_(router),
+      rpcs_(rpcs),
+      limits_(limits),
+      counters_(counters),
+      own_context_(shared == nullptr ? std::make_unique<asio::io_context>(1) : nullptr),
+      context_(shared == nullptr ? *own_context_ : *shared),
+      timer_(context_) {
   update_date();
 }
 
@@ -29,6 +37,14 @@ void NetLoop::stop() {
     flush_requests();
     context_.stop();
   });
+}
+
+void NetLoop::start_shared() { arm_tick(); }
+
+void NetLoop::stop_shared() {
+  stopping_ = true;
+  drain();
+  close_all();
 }
 
 void NetLoop::deliver(std::vector<Reply>&& replies) {

@@ -2,7 +2,8 @@
 // request that was parsed in one round of the loop goes to the backend in one submit(), every reply that came in one
 // deliver() is encoded first and then flushed with one write per connection. Alone, a request pays nothing for this.
 //
-// deliver(), stop() and post-like calls are thread safe; everything else belongs to the loop's thread.
+// deliver(), stop() and post-like calls are thread safe; everything else belongs to the loop's thread. That is its own, or,
+// on few cores, the one of an io_context that it shares (server/shared_loop.h).
 // It never waits for the backend and never blocks on a socket.
 #pragma once
 
@@ -37,13 +38,17 @@ struct HttpCounters {
 
 class NetLoop final : public ReplySink {
  public:
-  NetLoop(Backend& backend, const Router& router, const RpcTable& rpcs, const HttpLimits& limits, HttpCounters& counters);
+  NetLoop(Backend& backend, const Router& router, const RpcTable& rpcs, const HttpLimits& limits, HttpCounters& counters,
+          boost::asio::io_context* shared = nullptr);
   ~NetLoop() override;
 
   /// Serves until stop(); the body of the loop's thread.
   void run();
   /// Closes everything and makes run() return. Thread safe.
   void stop();
+  /// In place of these two where the context is shared: before its thread begins, and after it has ended.
+  void start_shared();
+  void stop_shared();
 
   void deliver(std::vector<Reply>&& replies) override;
 
@@ -87,7 +92,8 @@ class NetLoop final : public ReplySink {
   const RpcTable& rpcs_;
   const HttpLimits limits_;
   HttpCounters& counters_;
-  boost::asio::io_context context_;
+  std::unique_ptr<boost::asio::io_context> own_context_;  // none if it is shared
+  boost::asio::io_context& context_;
   boost::asio::steady_timer timer_;
 
   std::vector<std::shared_ptr<Connection>> slots_;

@@ -22,8 +22,10 @@ constexpr auto kAcceptRetry = std::chrono::milliseconds(100);
 constexpr Duration kRejectedLogPeriod = Duration::seconds(1);
 }  // namespace
 
-Transport::Loop::Loop(TransportOptions options, TransportHandler& handler)
+Transport::Loop::Loop(TransportOptions options, TransportHandler& handler, asio::io_context* shared)
     : options_(std::move(options)),
+      own_io_(shared == nullptr ? std::make_unique<asio::io_context>(1) : nullptr),
+      io_(shared == nullptr ? *own_io_ : *shared),
       context_{io_, options_, handler, stats_, 0, Duration::micros(options_.keepalive_interval.us / 4)} {
   const Status valid = options_.validate();
   RALLY_CHECK(valid.is_ok(), "status", valid);
@@ -36,12 +38,12 @@ Transport::Loop::~Loop() { stop(); }
 void Transport::Loop::start() {
   for (const auto& acceptor : acceptors_) accept(*acceptor);
   schedule_round();
-  thread_ = std::thread([this] { io_.run(); });
+  if (own_io_) thread_ = std::thread([this] { io_.run(); });
 }
 
 void Transport::Loop::stop() {
   if (std::exchange(stopped_, true)) return;
-  io_.stop();
+  if (own_io_) io_.stop();
   if (thread_.joinable()) thread_.join();
   for (auto& acceptor : acceptors_) {
     error_code ignored;

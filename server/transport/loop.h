@@ -22,7 +22,7 @@ namespace rallypoint::server {
 
 class Transport::Loop final : public Link::Events, public Inbound::Events {
  public:
-  Loop(TransportOptions options, TransportHandler& handler);
+  Loop(TransportOptions options, TransportHandler& handler, boost::asio::io_context* shared);
   ~Loop();
 
   // Any thread (listen, start, stop: the owner's).
@@ -77,7 +77,8 @@ class Transport::Loop final : public Link::Events, public Inbound::Events {
 
   const TransportOptions options_;
   TransportStats stats_;
-  boost::asio::io_context io_{1};
+  std::unique_ptr<boost::asio::io_context> own_io_;  ///< none if it is shared
+  boost::asio::io_context& io_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_.get_executor()};
   LoopContext context_;
   boost::asio::steady_timer round_timer_{io_};

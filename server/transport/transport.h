@@ -1,7 +1,8 @@
 // Transport: the links to the other members. Bytes of Raft messages (and of what the node forwards to another
 // node) go out and come in here; nothing is understood, nothing is kept, nothing is retried: Raft resends.
 //
-// Owned by the node. One thread of its own, the peer loop, so that clients cannot delay a heartbeat. send(),
+// Owned by the node. One thread of its own, the peer loop, so that clients cannot delay a heartbeat; or, on few cores,
+// an io_context that it shares (server/shared_loop.h). send(),
 // send_app(), set_peers() and stats() may be called from any thread; they never block and never call back. The
 // handler is called on the peer loop only.
 //
@@ -26,6 +27,8 @@
 #include "raft/base/status.h"
 #include "raft/base/units.h"
 #include "raft/message.h"
+
+namespace boost::asio { class io_context; }
 
 namespace rallypoint::server {
 
@@ -99,8 +102,9 @@ struct TransportStats {
 
 class Transport {
  public:
-  /// Requires options.validate() OK. `handler` must outlive stop().
-  Transport(TransportOptions options, TransportHandler& handler);
+  /// Requires options.validate() OK. `handler` must outlive stop(). With `shared` there is no thread: that context's
+  /// thread is the peer loop, and has ended when stop() is called.
+  Transport(TransportOptions options, TransportHandler& handler, boost::asio::io_context* shared = nullptr);
   ~Transport();  ///< stops
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
