@@ -12,7 +12,6 @@
 #include "server/obs/logging.h"
 #include "server/rpc/listener.h"
 #include "server/rpc/net_loop.h"
-#include "server/shared_loop.h"
 
 namespace rallypoint::server {
 
@@ -31,7 +30,7 @@ struct HttpServer::Parts {
   const Options options;
   Backend& backend;
   const HttpLimits limits;
-  SharedLoop* const shared;
+  boost::asio::io_context* const shared;
   HttpCounters counters;
   Router router;
   RpcTable rpcs;
@@ -69,18 +68,17 @@ struct HttpServer::Parts {
   }
 };
 
-HttpServer::HttpServer(const Options& options, Backend& backend, SharedLoop* shared)
+HttpServer::HttpServer(const Options& options, Backend& backend, boost::asio::io_context* shared)
     : HttpServer(options, backend, limits_from(options), shared) {}
 
-HttpServer::HttpServer(const Options& options, Backend& backend, const HttpLimits& limits, SharedLoop* shared)
+HttpServer::HttpServer(const Options& options, Backend& backend, const HttpLimits& limits, boost::asio::io_context* shared)
     : parts_(new Parts{options, backend, limits, shared}) {
   register_v3_services(parts_->rpcs, {options.max_request_bytes, options.max_txn_ops, Duration::millis(options.election_timeout_ms)});
   add_services(parts_->router, backend, parts_->rpcs, parts_->counters);
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   const unsigned threads = shared != nullptr ? 1 : options.net_threads != 0 ? options.net_threads : std::clamp(cores - 1, 1u, 8u);
   for (unsigned i = 0; i < threads; ++i)
-    parts_->loops.push_back(std::make_unique<NetLoop>(backend, parts_->router, parts_->rpcs, limits, parts_->counters,
-                                                      shared != nullptr ? &shared->context() : nullptr));
+    parts_->loops.push_back(std::make_unique<NetLoop>(backend, parts_->router, parts_->rpcs, limits, parts_->counters, shared));
 }
 
 HttpServer::~HttpServer() {
