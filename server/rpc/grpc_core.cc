@@ -139,6 +139,9 @@ GrpcCore::GrpcCore(Host& host, const RpcTable& table, const GrpcLimits& limits) 
   nghttp2_option* option = nullptr;
   RALLY_CHECK(nghttp2_option_new(&option) == 0);
   nghttp2_option_set_max_send_header_block_length(option, 64 << 10);
+  // Older Go clients send their whole endpoint as :authority ("http://host:2379"), which nghttp2 would refuse as no
+  // authority at all. What of HTTP's rules matters to gRPC is looked at in headers_complete().
+  nghttp2_option_set_no_http_messaging(option, 1);
   RALLY_CHECK(nghttp2_session_server_new2(&session_, GrpcCallbacks::all(), this, option) == 0);
   nghttp2_option_del(option);
   const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits_.streams_max},
