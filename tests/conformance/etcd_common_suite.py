@@ -6,7 +6,7 @@
 They come as a module of the Go module proxy (go.etcd.io/etcd/tests/v3), as do the etcdctl and etcdutl that they drive; Go
 1.24 or later is needed. A test starts clusters by itself and speaks to them through etcdctl. Most run once for each kind of
 TLS between peers and to clients. Counted are the innermost sub-tests. Other settings: see foreign.py.
-BASELINE
+Of its 88 tests the plain ones pass; those that want TLS, users or roles are listed as known.
 """
 import os
 import pathlib
@@ -21,6 +21,7 @@ import foreign
 
 KNOWN = {
     r"(Peer|Client)(Auto)?TLS": "TLS is not built yet",
+    r"^Test(Auth|Role|RootRole|User|\w+With(No|Invalid|Root|User)Auth)": "users and roles (auth) are not built yet",
 }
 RESULT = re.compile(r"^ *--- (PASS|FAIL|SKIP): (\S+)", re.M)
 OUTCOMES = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
@@ -58,7 +59,7 @@ def main():
         output = pathlib.Path(log).read_text(errors="replace")
     seen = {name: outcome for outcome, name in RESULT.findall(output)}
     why = reasons(output)
-    parents = {name.rsplit("/", 1)[0] for name in seen if "/" in name}
+    parents = {name[:slash.start()] for name in seen for slash in re.finditer("/", name)}
     top = [outcome for name, outcome in seen.items() if "/" not in name]
     for name, outcome in seen.items():
         if name not in parents:
