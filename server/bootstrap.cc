@@ -11,6 +11,7 @@
 #include "raft/base/crc32c.h"
 #include "server/cluster_info.h"
 #include "server/obs/logging.h"
+#include "server/quarantine.h"
 #include "server/state/command.pb.h"
 #include "storage/engine/rocks_engine.h"
 
@@ -227,6 +228,10 @@ Result<Bootstrapped> bootstrap(const Options& options, storage::FileSystem& fs, 
   auto lock = DirectoryLock::acquire(dir);
   if (!lock.is_ok()) return lock.status();
   node.lock = std::move(*lock);
+
+  auto aside = put_quarantined_aside(fs, dir);
+  if (!aside.is_ok()) return aside.status();
+  if (*aside) log_warning("the state here was found to differ from the cluster's; it was put aside, and this member begins with nothing", {{"now_in", **aside}});
 
   auto known = fs.exists(dir + "/identity");
   if (!known.is_ok()) return known.status();

@@ -4,6 +4,7 @@
 //   <data-dir>/LOCK        held while a process runs on the directory
 //   <data-dir>/identity    who this directory belongs to; written once, last, so that it proves a finished first start
 //   <data-dir>/wal/        the log
+//   <data-dir>/DIVERGED, diverged-<n>/  see server/quarantine.h
 //   <data-dir>/state/      the state machine and snapshots (storage/snapshot/state_directory.h)
 #pragma once
 

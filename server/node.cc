@@ -8,6 +8,7 @@
 
 #include "server/cluster_info.h"
 #include "server/obs/logging.h"
+#include "server/quarantine.h"
 
 namespace rallypoint::server {
 namespace {
@@ -107,6 +108,11 @@ Node::Node(const Options& options, storage::FileSystem& file_system, Bootstrappe
           .save_snapshot = [this](const SnapshotJob& job, auto engine, const raft::SnapshotMeta& meta) { snapshotter_->serve(job, std::move(engine), meta); },
           .members_changed = [this](const StateMachine& machine) { members_changed(machine); },
           .removed = removed,
+          .diverged = [data_dir = options.data_dir, &file_system](const Status& status) {
+            if (Status left = leave_quarantine_note(file_system, data_dir, status.message()); !left.is_ok())
+              log_error("no note can be left in the data directory: move it away by hand before this member starts again", {{"error", left}});
+            fatal(Status::data_loss(status.message() + "; started again it puts its data aside and gets the cluster's"));
+          },
           .fatal = fatal,
           .log_stats = &log_->stats()},
       clock_);

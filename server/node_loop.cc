@@ -14,6 +14,7 @@ constexpr uint8_t kLeaseQuestions = 2;
 constexpr uint8_t kLeaseAnswers = 3;
 constexpr uint8_t kMemberChange = 4;
 constexpr uint8_t kMemberChangeAnswer = 5;
+constexpr uint8_t kDigestReport = 6;
 /// Rows that one tick's slice of physical compaction may delete.
 constexpr size_t kCompactRows = 1000;
 /// What an entry in memory costs besides its payload, about.
@@ -34,6 +35,7 @@ NodeLoop::NodeLoop(NodeSettings settings, raft::RestoredState restored, std::uni
       core_(settings_.raft, settings_.seed, std::move(restored)),
       requests_(settings_.raft.id, settings_.requests),
       members_(settings_.raft.id),
+      digests_(settings_.raft.id, settings_.digest_period),
       now_(time.monotonic()),
       next_tick_(now_),
       compacted_(core_.first_index().is_zero() ? Index() : core_.first_index() - 1),
@@ -122,6 +124,15 @@ void NodeLoop::ask_about_leases() {
   if (Bytes questions = requests_.take_lease_questions(now_); !questions.empty()) ports_.send_app(soft_.leader, kLeaseQuestions, std::move(questions));
 }
 
+void NodeLoop::compare_states() {
+  if (Bytes report = digests_.take_report(); !report.empty()) {
+    if (is_leader()) digests_.on_report(settings_.raft.id, report);
+    else ports_.send_app(soft_.leader, kDigestReport, std::move(report));
+  }
+  if (!is_leader() || leading_since_ != soft_.term) return;
+  if (Status same = digests_.tick(*machine_, requests_.proposals(), now_); !same.is_ok()) ports_.diverged(same);
+}
+
 void NodeLoop::move_leader(const V3MoveLeader& request) {
   const NodeId target(request.target);
   if (!is_leader()) return requests_.replies().fail(request.call, Status::failed_precondition("etcdserver: not leader"), position());
@@ -174,6 +185,7 @@ void NodeLoop::handle(NodeEvent& event) {
       if (auto change = MemberDesk::decode(app->from, app->payload)) lead_change(*change);
       return;
     }
+    if (app->type == kDigestReport && is_leader()) return digests_.on_report(app->from, app->payload);
     if (app->type == kMemberChangeAnswer) return members_.on_answer(app->payload, now_);
     if (app->type != kForwardedCommands || !is_leader()) return;  // the origin tries again with the next leader
     auto commands = decode_commands(app->payload);
@@ -258,6 +270,8 @@ void NodeLoop::apply(std::vector<raft::Entry>& committed) {
   if (is_leader() && machine_->applied().term == soft_.term) leading_since_ = soft_.term;
   lead_or_follow();
   requests_.applied(effects, *machine_, now_, position());
+  for (const Effects::DigestMark& mark : effects.digest_marks)
+    if (Status same = digests_.applied(mark); !same.is_ok()) return ports_.diverged(same);
   if (effects.members_changed) members_applied();
 }
 
@@ -309,6 +323,7 @@ void NodeLoop::tick(Instant now) {
   core_.tick();
   if (ticks_ % 10 == 0) requests_.tick(*machine_, now, position());
   members_.requests().tick(now);
+  if (!soft_.leader.is_zero()) compare_states();
   // Deadlines run only under a leader that has caught up with its own state.
   if (is_leader() && leading_since_ == soft_.term && machine_->applied().index >= expiry_proposed_at_) {
     if (auto deadline = machine_->tree().next_deadline(); deadline && *deadline <= clock_.now()) {
@@ -391,6 +406,7 @@ void NodeLoop::soft_state_changed(const raft::SoftState& state) {
     leader_start_unix_ns_ = time_.wall_unix_ns();
     clock_.restart_from(machine_->cluster_time());
     expiry_proposed_at_ = Index();
+    digests_.leader_changed();
     registered_at_ = Instant();
     requests_.propose_again();
     members_.requests().send_again();

@@ -18,6 +18,7 @@
 #include "server/api/api.h"
 #include "server/clock.h"
 #include "server/cluster_clock.h"
+#include "server/digest_desk.h"
 #include "server/log_loop.h"
 #include "server/mailbox.h"
 #include "server/member_desk.h"
@@ -46,6 +47,7 @@ struct NodeSettings {
   uint64_t compact_entries = 10000;  ///< the log is cut after so many entries (snapshot-count)
   uint64_t keep_entries = 5000;      ///< entries kept behind the cut for followers that lag a little
   uint64_t compact_bytes = 64 << 20; ///< ... or so many bytes: the log since the cut is in memory; half of it is kept
+  Duration digest_period = DigestDesk::kPeriod;
   uint64_t nonce = 0;                ///< random per process, for the registration
   std::string name;
   std::vector<std::string> client_urls;
@@ -65,6 +67,7 @@ class NodeLoop {
     std::function<void(const SnapshotJob&, std::shared_ptr<storage::Engine>, const raft::SnapshotMeta&)> save_snapshot;
     std::function<void(const StateMachine&)> members_changed;  ///< as applied; also at a member's registration
     std::function<void(const std::string& why)> removed;       ///< this member is out for good: it must stop. Told once
+    std::function<void(const Status&)> diverged;  ///< our state is not the cluster's: like fatal, and never again with this data directory
     std::function<void(const Status&)> fatal;  ///< does not return control to normal work
     const LogStats* log_stats = nullptr;       ///< for the view; may be null
   };
@@ -93,6 +96,7 @@ class NodeLoop {
   void lead_change(const pb::MemberChange& change);
   void members_applied();
   void was_removed(const std::string& why);
+  void compare_states();              ///< the members' digests
   void ask_about_leases();            ///< clients' questions that only the leader can answer
   void move_leader(const V3MoveLeader& request);
   void defragment(const V3Defragment& request);
@@ -117,6 +121,7 @@ class NodeLoop {
   raft::SoftState soft_;
   Requests requests_;
   MemberDesk members_;
+  DigestDesk digests_;
   bool removed_ = false;
   ClusterClock clock_;
   Mailbox<NodeEvent> mailbox_;

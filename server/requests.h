@@ -67,6 +67,7 @@ class Requests {
 
   V3Requests& v3() { return v3_; }
   Replies& replies() { return replies_; }
+  Proposals& proposals() { return proposals_; }
   [[nodiscard]] size_t writes_waiting() const { return proposals_.waiting(); }
   [[nodiscard]] size_t watchers() const { return hub_.size(); }
   [[nodiscard]] uint64_t failed() const { return replies_.failed(); }

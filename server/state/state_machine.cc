@@ -58,7 +58,9 @@ Status StateMachine::load(const raft::Membership& bootstrap) {
 Status StateMachine::apply(const raft::Entry& entry, Effects& effects) {
   RALLY_CHECK(entry.index == applied_.index + 1, "entry", entry.index, "applied", applied_.index);
   if (entry.kind == raft::EntryKind::kCommand) {
+    const size_t marks = effects.digest_marks.size();
     RALLY_RETURN_IF_ERROR(apply_commands(entry, effects));
+    for (size_t i = marks; i < effects.digest_marks.size(); ++i) effects.digest_marks[i].digest = running_digest();
   } else if (entry.kind == raft::EntryKind::kMembership) {
     auto membership = raft::decode_membership(entry.payload);
     if (!membership.is_ok()) return Status::data_loss("membership entry is malformed: " + membership.status().message());
@@ -127,6 +129,8 @@ Status StateMachine::apply_v3(const pb::Command& command, const raft::Entry& ent
   } else if (command.body_case() == pb::Command::kLeaseCheckpoints) {
     v3_->apply(command.lease_checkpoints(), entry.term.value());
     effects.leases_changed = true;
+  } else if (command.body_case() == pb::Command::kDigestReport) {
+    effects.digest_marks.push_back({entry.index, 0, command.digest_report().index(), command.digest_report().digest()});
   } else {
     return Status::ok();
   }
@@ -181,8 +185,10 @@ Result<Index> StateMachine::persisted_index() const {
   return Index(meta.index());
 }
 
-uint64_t StateMachine::digest() const {
-  uint64_t sum = (tree_.digest() * 31 + sessions_.digest()) * 31 + v3_->digest();
+uint64_t StateMachine::digest() const { return tree_.digest() * 1000003 + running_digest(); }
+
+uint64_t StateMachine::running_digest() const {
+  uint64_t sum = (tree_.index() * 31 + sessions_.digest()) * 31 + v3_->digest();
   for (const auto& [node, attributes] : attributes_) sum = sum * 1000003 + node.value() + crc32c(0, attributes.name);
   return sum;
 }

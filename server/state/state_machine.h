@@ -40,6 +40,15 @@ struct Effects {
   std::vector<Answer> answers;          ///< of commands applied (not of duplicates), in order
   std::vector<v2::EventPtr> events;     ///< for watchers, in order
   std::vector<mvcc::Event> v3_events;   ///< likewise, of the keyspace
+  /// A place in the log where members compare their states: the digest behind that entry, and what most members had at
+  /// an earlier one (0 = not known).
+  struct DigestMark {
+    Index index;
+    uint64_t digest = 0;
+    uint64_t about_index = 0;
+    uint64_t about_digest = 0;
+  };
+  std::vector<DigestMark> digest_marks;
   int64_t compacted = 0;                ///< the keyspace was compacted up to here, after those events; 0 = it was not
   bool leases_changed = false;          ///< granted, revoked, checkpointed
   bool members_changed = false;         ///< membership or a member's attributes
@@ -84,7 +93,10 @@ class StateMachine {
   [[nodiscard]] const std::shared_ptr<storage::Engine>& engine() const { return engine_; }
   /// The applied index that a crash right now would leave.
   [[nodiscard]] Result<Index> persisted_index() const;
+  /// Of everything; visits the whole v2 tree.
   [[nodiscard]] uint64_t digest() const;
+  /// Kept along with every change, so cheap; of the v2 tree it knows its index only.
+  [[nodiscard]] uint64_t running_digest() const;
 
  private:
   StateMachine(std::shared_ptr<storage::Engine> engine, const Settings& settings) : engine_(std::move(engine)), settings_(settings) {}

@@ -42,7 +42,7 @@ class TestNode {
     Bytes payload;
   };
 
-  TestNode(NodeId id, const raft::Membership& membership, const Clock& clock) : id(id) {
+  TestNode(NodeId id, const raft::Membership& membership, const Clock& clock, const StateSettings& state = {}) : id(id) {
     NodeSettings settings;
     settings.raft.id = id;
     settings.raft.directory = DirectoryId(id.value() * 1000);
@@ -53,7 +53,7 @@ class TestNode {
     settings.nonce = id.value() * 7;
     settings.name = "n" + std::to_string(id.value());
     settings.client_urls = {"http://" + settings.name + ":2379"};
-    auto machine = StateMachine::open(std::make_shared<storage::MemoryEngine>(), membership);
+    auto machine = StateMachine::open(std::make_shared<storage::MemoryEngine>(), membership, state);
     EXPECT_TRUE(machine.is_ok()) << machine.status();
     raft::RestoredState restored;
     restored.snapshot.membership = membership;
@@ -73,6 +73,7 @@ class TestNode {
     ports.save_snapshot = [](const SnapshotJob&, auto, const raft::SnapshotMeta&) {};
     ports.members_changed = [this](const StateMachine& machine) { members = cluster_info_of(machine.applied().membership); };
     ports.removed = [this](const std::string&) { removed = true; };
+    ports.diverged = [this](const Status& status) { diverged = status; };
     ports.fatal = [](const Status& status) { ADD_FAILURE() << "the node stops: " << status; };
     loop = std::make_unique<NodeLoop>(std::move(settings), std::move(restored), std::move(*machine), std::move(ports), clock);
   }
@@ -125,13 +126,15 @@ class TestNode {
   bool stopped = false;           ///< neither runs nor hears
   bool cut_off = false;           ///< runs, but nothing goes in or out
   bool removed = false;
+  Status diverged;                ///< what it said of its state
   pb::ClusterInfo members;
   uint64_t tokens = 0;
 };
 
 class TestNodes {
  public:
-  explicit TestNodes(std::vector<uint64_t> founders) {
+  /// `state_of`: what the founders' states are made with; they should not differ.
+  explicit TestNodes(std::vector<uint64_t> founders, const std::function<StateSettings(uint64_t id)>& state_of = [](uint64_t) { return StateSettings(); }) {
     raft::Membership membership;
     pb::ClusterInfo info;
     for (uint64_t id : founders) {
@@ -142,7 +145,7 @@ class TestNodes {
       member->add_peer_urls("http://n" + std::to_string(id) + ":2380");
     }
     membership.context = encode(info);
-    for (uint64_t id : founders) add(id, membership);
+    for (uint64_t id : founders) nodes.push_back(std::make_unique<TestNode>(NodeId(id), membership, clock, state_of(id)));
   }
   TestNode& add(uint64_t id, const raft::Membership& membership) {
     nodes.push_back(std::make_unique<TestNode>(NodeId(id), membership, clock));
