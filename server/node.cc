@@ -34,6 +34,7 @@ NodeSettings settings_from(const Options& options, const Identity& identity) {
   settings.tick = kTick;
   settings.compact_entries = options.snapshot_count;
   settings.keep_entries = std::max<uint64_t>(1, options.snapshot_count / 2);
+  settings.auto_compaction = options.auto_compaction;
   settings.name = identity.name;
   settings.state.cluster_id = identity.cluster_id;
   settings.requests.v3.cluster_id = identity.cluster_id;

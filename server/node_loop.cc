@@ -36,6 +36,7 @@ NodeLoop::NodeLoop(NodeSettings settings, raft::RestoredState restored, std::uni
       requests_(settings_.raft.id, settings_.requests),
       members_(settings_.raft.id),
       digests_(settings_.raft.id, settings_.digest_period),
+      auto_compactor_(settings_.auto_compaction),
       now_(time.monotonic()),
       next_tick_(now_),
       compacted_(core_.first_index().is_zero() ? Index() : core_.first_index() - 1),
@@ -122,6 +123,19 @@ void NodeLoop::ask_about_leases() {
   if (is_leader()) return requests_.take_lease_questions_here(now_);
   if (soft_.leader.is_zero()) return;
   if (Bytes questions = requests_.take_lease_questions(now_); !questions.empty()) ports_.send_app(soft_.leader, kLeaseQuestions, std::move(questions));
+}
+
+void NodeLoop::compact_old_revisions() {
+  const mvcc::Keyspace& keyspace = machine_->v3().keyspace();
+  const auto to = auto_compactor_.tick(now_, keyspace.revision(), keyspace.compacted(), is_leader() && leading_since_ == soft_.term);
+  if (!to) return;
+  etcdserverpb::CompactionRequest compaction;
+  compaction.set_revision(*to);
+  pb::Command command;
+  command.mutable_v3_write()->set_kind(static_cast<uint32_t>(V3WriteKind::kCompact));
+  command.mutable_v3_write()->set_request(compaction.SerializeAsString());
+  requests_.proposals().add({}, Proposals::Kind::kInternal, command.SerializeAsString(), now_ + Duration::seconds(60));
+  log_info("automatic compaction", {{"revision", *to}});
 }
 
 void NodeLoop::compare_states() {
@@ -324,6 +338,7 @@ void NodeLoop::tick(Instant now) {
   if (ticks_ % 10 == 0) requests_.tick(*machine_, now, position());
   members_.requests().tick(now);
   if (!soft_.leader.is_zero()) compare_states();
+  compact_old_revisions();
   // Deadlines run only under a leader that has caught up with its own state.
   if (is_leader() && leading_since_ == soft_.term && machine_->applied().index >= expiry_proposed_at_) {
     if (auto deadline = machine_->tree().next_deadline(); deadline && *deadline <= clock_.now()) {

@@ -16,6 +16,7 @@
 
 #include "raft/core.h"
 #include "server/api/api.h"
+#include "server/auto_compactor.h"
 #include "server/clock.h"
 #include "server/cluster_clock.h"
 #include "server/digest_desk.h"
@@ -47,6 +48,7 @@ struct NodeSettings {
   uint64_t compact_entries = 10000;  ///< the log is cut after so many entries (snapshot-count)
   uint64_t keep_entries = 5000;      ///< entries kept behind the cut for followers that lag a little
   uint64_t compact_bytes = 64 << 20; ///< ... or so many bytes: the log since the cut is in memory; half of it is kept
+  AutoCompaction auto_compaction;
   Duration digest_period = DigestDesk::kPeriod;
   uint64_t nonce = 0;                ///< random per process, for the registration
   std::string name;
@@ -96,6 +98,7 @@ class NodeLoop {
   void lead_change(const pb::MemberChange& change);
   void members_applied();
   void was_removed(const std::string& why);
+  void compact_old_revisions();       ///< as the options ask
   void compare_states();              ///< the members' digests
   void ask_about_leases();            ///< clients' questions that only the leader can answer
   void move_leader(const V3MoveLeader& request);
@@ -122,6 +125,7 @@ class NodeLoop {
   Requests requests_;
   MemberDesk members_;
   DigestDesk digests_;
+  AutoCompactor auto_compactor_;
   bool removed_ = false;
   ClusterClock clock_;
   Mailbox<NodeEvent> mailbox_;

@@ -132,8 +132,28 @@ void take_millis(const Values& values, const char* name, uint64_t low, uint64_t&
     else good = false;
   }
   if (!good || total < low)
-    return mistake.set("--" + std::string(name) + ": \"" + text + "\" is not a time of at least " + std::to_string(low) + "ms such as 5s, 100ms or 1m30s");
+    return mistake.set("--" + std::string(name) + ": \"" + text + "\" is not a time " +
+                       (low == 0 ? std::string() : "of at least " + std::to_string(low) + "ms ") + "such as 5s, 100ms or 1m30s");
   out = total;
+}
+
+/// etcd's two options: what is counted, and how much of it is kept.
+void take_auto_compaction(Values values, AutoCompaction& out, Mistake& mistake) {
+  const char* const kRetention = "auto-compaction-retention";
+  std::string mode = "periodic";
+  if (const auto found = values.find("auto-compaction-mode"); found != values.end()) mode = found->second;
+  if (mode != "periodic" && mode != "revision") return mistake.set("--auto-compaction-mode: \"" + mode + "\" is not one of periodic, revision");
+  const auto found = values.find(kRetention);
+  if (found == values.end() || found->second == "0") return;
+  uint64_t amount = 0;
+  if (mode == "revision") {
+    take_number(values, kRetention, 1, INT64_MAX, amount, mistake);
+    out = {AutoCompaction::Mode::kRevisions, static_cast<int64_t>(amount), {}};
+    return;
+  }
+  if (found->second.find_first_not_of("0123456789") == std::string::npos) found->second += "h";
+  take_millis(values, kRetention, 1000, amount, mistake);
+  out = {AutoCompaction::Mode::kTime, 0, Duration::millis(static_cast<int64_t>(amount))};
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {
@@ -276,8 +296,14 @@ void interpret(const Values& values, Options& options, Mistake& mistake, std::ve
   take_number(values, "quota-backend-bytes", 0, INT64_MAX, options.quota_backend_bytes, mistake);
   if (options.quota_backend_bytes == 0) options.quota_backend_bytes = Options().quota_backend_bytes;
   take_number(values, "max-txn-ops", 1, 100'000, options.max_txn_ops, mistake);
+  take_millis(values, "experimental-watch-progress-notify-interval", 100, options.watch_progress_notify_ms, mistake);
   take_millis(values, "watch-progress-notify-interval", 100, options.watch_progress_notify_ms, mistake);
   take_number(values, "max-client-connections", 1, 1'000'000, options.max_client_connections, mistake);
+  take_number(values, "max-concurrent-streams", 1, UINT32_MAX, options.max_concurrent_streams, mistake);
+  take_millis(values, "grpc-keepalive-interval", 0, options.grpc_keepalive_interval_ms, mistake);
+  take_millis(values, "grpc-keepalive-timeout", 1, options.grpc_keepalive_timeout_ms, mistake);
+  take_auto_compaction(values, options.auto_compaction, mistake);
+  take_urls(values, "listen-metrics-urls", options.listen_metrics_urls, mistake);
   take_urls(values, "listen-client-urls", options.listen_client_urls, mistake);
   take_urls(values, "listen-peer-urls", options.listen_peer_urls, mistake);
   take_urls(values, "advertise-client-urls", options.advertise_client_urls, mistake);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "raft/base/status.h"
+#include "server/auto_compactor.h"
 
 namespace rallypoint::server {
 
@@ -60,6 +61,11 @@ struct Options {
   uint64_t quota_backend_bytes = 2ull << 30; ///< live bytes of the v3 keyspace; 0 = this default
   uint64_t max_txn_ops = 128;                ///< operations per list of a transaction
   uint64_t watch_progress_notify_ms = 600'000;  ///< between progress notes of a quiet watch
+  std::vector<Url> listen_metrics_urls;      ///< besides listen_client_urls; default: none
+  uint64_t max_concurrent_streams = 10'000;  ///< gRPC calls at a time on one connection
+  uint64_t grpc_keepalive_interval_ms = 7'200'000;  ///< of silence before a gRPC client is pinged; 0 = never
+  uint64_t grpc_keepalive_timeout_ms = 20'000;      ///< for its answer
+  AutoCompaction auto_compaction;
   uint64_t max_client_connections = 20000;   ///< per node; more are refused with a clear answer
   uint32_t net_threads = 0;                  ///< 0 = derive from the cores
   std::string log_level = "info";            ///< debug, info, warn, error

@@ -17,6 +17,7 @@ std::vector<OptionRow> make_table() {
       {"data-dir", "PATH", kNode, "Where this member keeps its data. One directory belongs to one member for ever. [./NAME.rallypoint]"},
       {"listen-client-urls", "URLS", kNode, "Where clients are served; several with commas. localhost listens on IPv4 and IPv6. [http://127.0.0.1:2379]"},
       {"advertise-client-urls", "URLS", kNode, "What clients are told to connect to. [what is listened on]"},
+      {"listen-metrics-urls", "URLS", kNode, "Where /metrics, /health, /livez and /readyz are served besides. [only with the clients]"},
       {"listen-peer-urls", "URLS", kNode, "Where the other members are served. [http://localhost:2380]"},
       {"initial-advertise-peer-urls", "URLS", kCluster, "What the other members are told to connect to. [this member's part of initial-cluster, else what is listened on]"},
       {"initial-cluster", "NAME=URL,...", kCluster, "All members that found the cluster, the same text on each. [this member alone]"},
@@ -27,9 +28,15 @@ std::vector<OptionRow> make_table() {
       {"snapshot-count", "N", kTuning, "Applied entries between two snapshots. [10000]"},
       {"max-request-bytes", "BYTES", kTuning, "Largest body of a client's request. [1572864]"},
       {"quota-backend-bytes", "BYTES", kTuning, "Keys and values of all versions; beyond it nothing is stored until space is free. [2147483648]"},
-      {"N", kTuning, "Operations in each list of a transaction. [128]"},
+      {"max-txn-ops", "N", kTuning, "Operations in each list of a transaction. [128]"},
       {"watch-progress-notify-interval", "TIME", kTuning, "Between progress notes of a quiet watch, e.g. 5s. [10m]"},
+      {"experimental-watch-progress-notify-interval", "TIME", "", "etcd's older name of watch-progress-notify-interval."},
       {"max-client-connections", "N", kTuning, "Client connections at a time; more are refused. [20000]"},
+      {"max-concurrent-streams", "N", kTuning, "gRPC calls at a time on one connection. [10000]"},
+      {"grpc-keepalive-interval", "TIME", kTuning, "A gRPC client that is silent for so long is asked whether it is there; 0s = never. [2h]"},
+      {"grpc-keepalive-timeout", "TIME", kTuning, "If it does not answer within this, its connection is closed. [20s]"},
+      {"auto-compaction-mode", "periodic|revision", kTuning, "What auto-compaction-retention counts: time, or revisions. [periodic]"},
+      {"auto-compaction-retention", "VALUE", kTuning, "History that is kept: a time such as 10m (a plain number: hours), or so many revisions. [0: all of it]"},
       {"log-level", "LEVEL", kLog, "debug, info, warn or error. [info]"},
       {"log-outputs", "LIST", kLog, "stderr, stdout or files, with commas. [stderr]"},
       {"enable-v2", "", kNode, "Accepted for etcd's sake: the v2 API is always on.", Kind::kTaken, true},
@@ -40,12 +47,10 @@ std::vector<OptionRow> make_table() {
                               "experimental-initial-corrupt-check", "experimental-memory-mlock", "memory-mlock",
                               "enable-log-rotation"};
   for (const char* name : ignored_flags) table.push_back({name, "", "", "", Kind::kIgnored, true});
-  const auto ignored = {"wal-dir", "listen-metrics-urls", "listen-client-http-urls",
-                        "auto-compaction-mode", "auto-compaction-retention", "max-concurrent-streams",
+  const auto ignored = {"wal-dir", "listen-client-http-urls",
                         "auth-token", "auth-token-ttl", "bcrypt-cost", "logger", "log-format", "metrics", "cipher-suites",
-                        "tls-min-version", "tls-max-version", "grpc-keepalive-min-time", "grpc-keepalive-interval",
-                        "grpc-keepalive-timeout", "cors", "host-whitelist",
-                        "experimental-watch-progress-notify-interval", "feature-gates", "max-learners", "max-snapshots",
+                        "tls-min-version", "tls-max-version", "grpc-keepalive-min-time", "cors", "host-whitelist",
+                        "feature-gates", "max-learners", "max-snapshots",
                         "max-wals", "backend-batch-interval", "backend-batch-limit", "corrupt-check-time",
                         "compact-hash-check-time", "compaction-batch-limit", "compaction-sleep-interval",
                         "warning-apply-duration", "warning-unary-request-duration", "snapshot-catchup-entries",
@@ -74,7 +79,7 @@ const std::vector<OptionRow>& option_table() {
 }
 
 std::string_view help_intro() {
-  return "rallypoint: a replicated store that speaks etcd's v2 API, for PyTorch Elastic and others.\n"
+  return "rallypoint: a replicated store that speaks etcd's v3 and v2 APIs, for PyTorch Elastic and others.\n"
          "Without options it runs one node for clients on 127.0.0.1:2379, its data in ./default.rallypoint.\n"
          "Each option can also stand in the environment: --data-dir is ETCD_DATA_DIR or RALLYPOINT_DATA_DIR\n"
          "(the command line wins). RALLYPOINT_EXIT_WITH_PARENT=1 ends the node with the process that started it.";

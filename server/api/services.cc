@@ -15,12 +15,16 @@ void add_services(Router& router, Backend& backend, const RpcTable& rpcs, const 
   router.add("/v2/stats", std::make_unique<V2StatsHandler>(backend));
   router.add("/v2/auth", std::make_unique<V2AuthHandler>());
   for (const char* prefix : {"/v3", "/v3beta"}) router.add(prefix, std::make_unique<v3::GatewayHandler>(rpcs, backend, prefix));
+  add_status_services(router, backend, counters);
+  router.add("/", std::make_unique<FrontPageHandler>(backend));
+}
+
+void add_status_services(Router& router, Backend& backend, const HttpCounters& counters) {
   router.add("/version", std::make_unique<VersionHandler>());
   router.add("/health", std::make_unique<HealthHandler>(backend, HealthHandler::Kind::kHealth));
   router.add("/livez", std::make_unique<HealthHandler>(backend, HealthHandler::Kind::kLive));
   router.add("/readyz", std::make_unique<HealthHandler>(backend, HealthHandler::Kind::kReady));
   router.add("/metrics", std::make_unique<MetricsHandler>(backend, counters));
-  router.add("/", std::make_unique<FrontPageHandler>(backend));
 }
 
 }  // namespace rallypoint::server

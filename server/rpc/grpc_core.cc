@@ -359,6 +359,8 @@ void GrpcCore::lost() {
   retired_.clear();
 }
 
+void GrpcCore::ping() { nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr); }
+
 void GrpcCore::stop() {
   stopping_ = true;
   std::vector<GrpcCall*> open;

@@ -57,6 +57,8 @@ class GrpcCore {
   void lost();
   /// Graceful: every open call ends with Unavailable, and the client is told to go elsewhere.
   void stop();
+  /// Asks the client whether it is there.
+  void ping();
 
   [[nodiscard]] size_t calls() const { return calls_.size(); }
   [[nodiscard]] uint64_t requests() const { return requests_; }

@@ -19,7 +19,8 @@ constexpr size_t kReadBytesMin = 4 << 10;
 constexpr size_t kKeptOutputBytes = 64 << 10;
 }  // namespace
 
-Http1Session::Http1Session(NetLoop& loop, asio::ip::tcp::socket&& socket) : loop_(loop), socket_(std::move(socket)) {}
+Http1Session::Http1Session(NetLoop& loop, asio::ip::tcp::socket&& socket, const Router& router)
+    : loop_(loop), router_(router), socket_(std::move(socket)) {}
 
 std::shared_ptr<Http1Session> Http1Session::self() { return std::static_pointer_cast<Http1Session>(shared_from_this()); }
 
@@ -69,6 +70,7 @@ void Http1Session::on_read(error_code error, size_t bytes) {
   if (protocol_ == Protocol::kUnknown) {
     protocol_ = look();
     if (protocol_ == Protocol::kUnknown) return read();
+    if (protocol_ == Protocol::kHttp2 && &router_ != &loop_.router()) return close();  // no gRPC on a metrics port
     if (protocol_ == Protocol::kHttp2) {
       closed_ = true;  // of this session; the socket lives on
       const auto received = input_.data();
@@ -158,7 +160,7 @@ void Http1Session::dispatch() {
 
   serving_ = true;
   deadline_tick_ = 0;
-  loop_.router().find(request.path).handle(request, *this);
+  router_.find(request.path).handle(request, *this);
 }
 
 void Http1Session::refuse(int status, std::string_view text) {

@@ -22,10 +22,11 @@
 namespace rallypoint::server {
 
 class NetLoop;
+class Router;
 
 class Http1Session final : public Connection, public Responder {
  public:
-  Http1Session(NetLoop& loop, boost::asio::ip::tcp::socket&& socket);
+  Http1Session(NetLoop& loop, boost::asio::ip::tcp::socket&& socket, const Router& router);
 
   void start() override;
   void on_reply(Reply&& reply) override;
@@ -74,6 +75,7 @@ class Http1Session final : public Connection, public Responder {
   [[nodiscard]] std::shared_ptr<Http1Session> self();
 
   NetLoop& loop_;
+  const Router& router_;
   boost::asio::ip::tcp::socket socket_;
 
   boost::beast::flat_buffer input_;

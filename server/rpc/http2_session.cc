@@ -16,6 +16,7 @@ GrpcLimits limits_for(const HttpLimits& limits) {
   GrpcLimits grpc;
   grpc.message_bytes_max = limits.body_bytes_max + (512 << 10);
   grpc.header_bytes_max = limits.header_bytes_max;
+  grpc.streams_max = limits.streams_max;
   return grpc;
 }
 }  // namespace
@@ -27,6 +28,7 @@ std::shared_ptr<Http2Session> Http2Session::self() { return std::static_pointer_
 
 void Http2Session::start() {
   deadline_tick_ = loop_.tick_after(loop_.limits().header_timeout);  // for the client's settings
+  quiet_since_tick_ = loop_.tick();
   const std::string received = std::move(input_);
   input_.resize(kReadBytes);
   take(received);
@@ -44,6 +46,8 @@ void Http2Session::on_read(error_code error, size_t bytes) {
   if (closed_) return;
   if (error) return drop();
   loop_.counters().bytes_received.fetch_add(bytes, std::memory_order_relaxed);
+  quiet_since_tick_ = loop_.tick();
+  pinged_ = false;
   take(std::string_view(input_.data(), bytes));
   read();
 }
@@ -96,7 +100,16 @@ void Http2Session::flush() {
 }
 
 void Http2Session::on_tick(uint64_t tick) {
-  if (!closed_ && deadline_tick_ != 0 && deadline_tick_ <= tick) drop();
+  if (closed_) return;
+  if (deadline_tick_ != 0 && deadline_tick_ <= tick) return drop();
+  const HttpLimits& limits = loop_.limits();
+  if (limits.keepalive_interval.count() == 0 || !reading_) return;
+  const auto quiet = limits.tick * (tick - quiet_since_tick_);
+  if (quiet >= limits.keepalive_interval + limits.keepalive_timeout) return drop();
+  if (quiet < limits.keepalive_interval || pinged_) return;
+  pinged_ = true;
+  core_.ping();
+  flush();
 }
 
 /// The client is gone, or we have done with it.

@@ -51,6 +51,8 @@ class Http2Session final : public Connection, private GrpcCore::Host {
   size_t written_ = 0;
   uint64_t counted_requests_ = 0;
   uint64_t deadline_tick_ = 0;   ///< of the greeting, or of a write that makes no progress; 0 = none
+  uint64_t quiet_since_tick_ = 0;  ///< when the client was last heard
+  bool pinged_ = false;            ///< since then
   bool flush_posted_ = false;    ///< one flush per round, behind all that the round brings
   bool reading_ = false;
   bool write_waiting_ = false;

@@ -23,6 +23,9 @@ HttpLimits limits_from(const Options& options) {
   limits.body_bytes_max = options.max_request_bytes;
   limits.gateway_body_bytes_max = 2 * (options.max_request_bytes + (512 << 10));
   limits.connections_max = options.max_client_connections;
+  limits.streams_max = static_cast<uint32_t>(options.max_concurrent_streams);
+  limits.keepalive_interval = HttpLimits::Millis(options.grpc_keepalive_interval_ms);
+  limits.keepalive_timeout = HttpLimits::Millis(options.grpc_keepalive_timeout_ms);
   return limits;
 }
 
@@ -33,6 +36,7 @@ struct HttpServer::Parts {
   boost::asio::io_context* const shared;
   HttpCounters counters;
   Router router;
+  Router metrics_router;  // of listen-metrics-urls
   RpcTable rpcs;
   std::vector<std::unique_ptr<NetLoop>> loops;
   std::vector<std::unique_ptr<Listener>> listeners;  // all on loops[0]
@@ -41,15 +45,15 @@ struct HttpServer::Parts {
 
   NetLoop& next() { return *loops[next_loop]; }
 
-  void accepted(tcp::socket&& socket) {
+  void accepted(tcp::socket&& socket, const Router& router) {
     NetLoop& loop = next();
     next_loop = (next_loop + 1) % loops.size();
     if (counters.connections.fetch_add(1, std::memory_order_relaxed) >= limits.connections_max) {
       counters.connections.fetch_sub(1, std::memory_order_relaxed);
       return refuse(socket);
     }
-    if (&loop == loops.front().get()) return loop.adopt(std::move(socket));
-    asio::post(loop.context(), [&loop, s = std::move(socket)]() mutable { loop.adopt(std::move(s)); });
+    if (&loop == loops.front().get()) return loop.adopt(std::move(socket), router);
+    asio::post(loop.context(), [&loop, &router, s = std::move(socket)]() mutable { loop.adopt(std::move(s), router); });
   }
 
   void refuse(tcp::socket& socket) {
@@ -75,6 +79,7 @@ HttpServer::HttpServer(const Options& options, Backend& backend, const HttpLimit
     : parts_(new Parts{options, backend, limits, shared}) {
   register_v3_services(parts_->rpcs, {options.max_request_bytes, options.max_txn_ops, Duration::millis(options.election_timeout_ms)});
   add_services(parts_->router, backend, parts_->rpcs, parts_->counters);
+  add_status_services(parts_->metrics_router, backend, parts_->counters);
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   const unsigned threads = shared != nullptr ? 1 : options.net_threads != 0 ? options.net_threads : std::clamp(cores - 1, 1u, 8u);
   for (unsigned i = 0; i < threads; ++i)
@@ -93,15 +98,19 @@ Status HttpServer::listen() {
     setrlimit(RLIMIT_NOFILE, &files);
   }
   Parts& parts = *parts_;
-  for (const Url& url : parts.options.listen_client_urls) {
-    auto acceptors = bind_url(parts.loops.front()->context(), url, "listen-client-urls");
-    if (!acceptors.is_ok()) return acceptors.status();
-    for (tcp::acceptor& acceptor : acceptors.value())
-      parts.listeners.push_back(std::make_unique<Listener>(
-          std::move(acceptor), [&parts]() -> asio::io_context& { return parts.next().context(); },
-          [&parts](tcp::socket&& socket) { parts.accepted(std::move(socket)); }));
-  }
-  return Status::ok();
+  const auto listen_on = [&parts](const std::vector<Url>& urls, const char* option, const Router& router) {
+    for (const Url& url : urls) {
+      auto acceptors = bind_url(parts.loops.front()->context(), url, option);
+      if (!acceptors.is_ok()) return acceptors.status();
+      for (tcp::acceptor& acceptor : acceptors.value())
+        parts.listeners.push_back(std::make_unique<Listener>(
+            std::move(acceptor), [&parts]() -> asio::io_context& { return parts.next().context(); },
+            [&parts, &router](tcp::socket&& socket) { parts.accepted(std::move(socket), router); }));
+    }
+    return Status::ok();
+  };
+  RALLY_RETURN_IF_ERROR(listen_on(parts.options.listen_client_urls, "listen-client-urls", parts.router));
+  return listen_on(parts.options.listen_metrics_urls, "listen-metrics-urls", parts.metrics_router);
 }
 
 void HttpServer::start() {

@@ -23,6 +23,11 @@ struct HttpLimits {
   size_t stream_bytes_max = 8 << 20;
   /// The same for a stream that goes at the client's pace: what may come between the word to stop and its taking effect.
   size_t exchange_bytes_max = 64 << 20;
+  /// gRPC calls at a time on one connection. Beyond: the client waits, as the protocol has it.
+  uint32_t streams_max = 10'000;
+  /// Silence of a gRPC client after which it is pinged (0 = never), and how long its answer may take.
+  Millis keepalive_interval{7'200'000};
+  Millis keepalive_timeout{20'000};
   /// Open client connections per node. Beyond: 503 and close.
   size_t connections_max = 20000;
 

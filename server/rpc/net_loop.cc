@@ -98,13 +98,13 @@ void NetLoop::flush_requests() {
   backend_.submit(std::move(batch));
 }
 
-void NetLoop::adopt(asio::ip::tcp::socket&& socket) {
+void NetLoop::adopt(asio::ip::tcp::socket&& socket, const Router& router) {
   if (stopping_) {
     counters_.connections.fetch_sub(1, std::memory_order_relaxed);
     return;
   }
   // HTTP/1.1 until the first bytes say otherwise.
-  auto connection = std::make_shared<Http1Session>(*this, std::move(socket));
+  auto connection = std::make_shared<Http1Session>(*this, std::move(socket), router);
   if (free_slots_.empty()) {
     RALLY_CHECK(slots_.size() <= kSlotMask, "slots", slots_.size());
     free_slots_.push_back(static_cast<uint32_t>(slots_.size()));

@@ -54,7 +54,8 @@ class NetLoop final : public ReplySink {
 
   boost::asio::io_context& context() { return context_; }
   /// A freshly accepted socket that belongs to context(). Counted in counters().connections by the caller.
-  void adopt(boost::asio::ip::tcp::socket&& socket);
+  /// `router` serves it; gRPC is spoken only where that is router().
+  void adopt(boost::asio::ip::tcp::socket&& socket, const Router& router);
 
   // For its connections:
   /// The first bytes of a connection were HTTP/2's: another session takes its socket and its place over.

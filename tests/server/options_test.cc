@@ -130,6 +130,32 @@ TEST(Options, AcceptWhatEtcdHasAndWeDoNotWithAWarning) {
   EXPECT_THAT(parsed.warnings, Contains(HasSubstr("--corrupt-check-time")));
 }
 
+TEST(Options, BoundTheV3ApiAndItsConnections) {
+  const Options options = good({"--max-txn-ops=500", "--max-concurrent-streams=7", "--grpc-keepalive-interval=1m30s", "--grpc-keepalive-timeout=5s",
+                                "--experimental-watch-progress-notify-interval=3s", "--listen-metrics-urls=http://127.0.0.1:9100"});
+  EXPECT_EQ(options.max_txn_ops, 500u);
+  EXPECT_EQ(options.max_concurrent_streams, 7u);
+  EXPECT_EQ(options.grpc_keepalive_interval_ms, 90'000u);
+  EXPECT_EQ(options.grpc_keepalive_timeout_ms, 5'000u);
+  EXPECT_EQ(options.watch_progress_notify_ms, 3'000u);
+  ASSERT_EQ(options.listen_metrics_urls.size(), 1u);
+  EXPECT_EQ(options.listen_metrics_urls.front().port, 9100);
+  EXPECT_EQ(good({"--grpc-keepalive-interval=0s"}).grpc_keepalive_interval_ms, 0u);
+}
+
+TEST(Options, SayWhatIsForgotten) {
+  using Mode = AutoCompaction::Mode;
+  EXPECT_EQ(good({}).auto_compaction.mode, Mode::kOff);
+  EXPECT_EQ(good({"--auto-compaction-retention=0"}).auto_compaction.mode, Mode::kOff);
+  const AutoCompaction hours = good({"--auto-compaction-retention=2"}).auto_compaction;
+  EXPECT_EQ(hours.mode, Mode::kTime) << "a plain number counts hours, as etcd's";
+  EXPECT_EQ(hours.time.us, 7'200'000'000);
+  EXPECT_EQ(good({"--auto-compaction-mode=periodic", "--auto-compaction-retention=10m"}).auto_compaction.time.us, 600'000'000);
+  const AutoCompaction revisions = good({"--auto-compaction-mode=revision", "--auto-compaction-retention=1000"}).auto_compaction;
+  EXPECT_EQ(revisions.mode, Mode::kRevisions);
+  EXPECT_EQ(revisions.revisions, 1000);
+}
+
 TEST(Options, DoNotPretendToBeSecure) {
   for (const char* option : {"--cert-file=/x", "--client-cert-auth", "--peer-auto-tls=true", "--listen-client-urls=https://a:1"}) {
     const ParsedOptions parsed = parse({option});
@@ -175,6 +201,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{"--initial-cluster=a=http://h:1,b=http://h:2"}, "no member is named \"default\""},
         BadCase{{"--initial-cluster=a=http://h:1,b=http://h:2", "--name=a", "--initial-advertise-peer-urls=http://h:9"},
                 "make them equal"},
+        BadCase{{"--auto-compaction-mode=daily"}, "is not one of periodic, revision"},
+        BadCase{{"--auto-compaction-retention=soon"}, "is not a time of at least 1000ms"},
+        BadCase{{"--auto-compaction-mode=revision", "--auto-compaction-retention=1h"}, "is not a whole number from 1"},
+        BadCase{{"--max-txn-ops=0"}, "from 1 to 100000"},
         BadCase{{"--initial-cluster-state=old"}, "is not one of new, existing"},
         BadCase{{"--force-new-cluster"}, "--force-new-cluster"}));
 
