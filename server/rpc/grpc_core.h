@@ -57,6 +57,8 @@ class GrpcCore {
   void stop();
 
   [[nodiscard]] size_t timers() const { return timers_.size(); }
+  /// Of its calls' headers, half received messages and unsent answers.
+  [[nodiscard]] size_t held_bytes() const { return kept_bytes_ + receiving_bytes_ + waiting_bytes_; }
   [[nodiscard]] size_t calls() const { return calls_.size(); }
   [[nodiscard]] uint64_t requests() const { return requests_; }
 

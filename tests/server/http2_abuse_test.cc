@@ -145,7 +145,7 @@ TEST_F(Http2Abuse, AHeaderBombIsBounded) {
   std::vector<h2::Field> fields = RawH2Client::head(kWatchPath);
   for (int i = 0; i < 20; ++i) fields.push_back(bomb);
   ASSERT_TRUE(client.alive());
-  const size_t before = resident_bytes();
+  const int64_t before = resident_bytes();
   std::string first = client.block(fields);
   client.send(h2::kHeaders, h2::kEndHeaders, client.next_stream(), first);
   for (int i = 0; i < 20; ++i) {
@@ -155,7 +155,7 @@ TEST_F(Http2Abuse, AHeaderBombIsBounded) {
     client.send(flood);
   }
   client.alive();
-  EXPECT_LT(resident_bytes() - before, size_t{64} << 20) << "2000 streams with 57 kB of headers each would be 114 MB";
+  EXPECT_LT(resident_bytes() - before, 64 << 20) << "2000 streams with 57 kB of headers each would be 114 MB";
   expect_healthy();
 }
 
@@ -213,11 +213,11 @@ TEST_F(Http2Abuse, AStreamFloodIsRefusedBeyondTheLimit) {
   ASSERT_TRUE(client.alive());
   const uint32_t most = client.settings[NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS];
   ASSERT_EQ(most, 10'000u);
-  const size_t before = resident_bytes();
+  const int64_t before = resident_bytes();
   std::vector<int32_t> streams;
   for (uint32_t i = 0; i < most; ++i) streams.push_back(client.open(kWatchPath));
   ASSERT_TRUE(client.alive());
-  EXPECT_LT(resident_bytes() - before, size_t{64} << 20) << "6.4 kB for each of them";
+  EXPECT_LT(resident_bytes() - before, 64 << 20) << "6.4 kB for each of them";
   const int32_t over = client.open(kWatchPath);
   while (!client.streams[over].reset && !client.goaway && client.receive()) {
   }
@@ -232,10 +232,10 @@ TEST_F(Http2Abuse, EmptyFramesCostNoMemory) {
   const int32_t stream = client.open(kKeepAlivePath);
   std::string flood;
   for (int i = 0; i < 10'000; ++i) flood += h2::frame(h2::kData, 0, stream);
-  const size_t before = resident_bytes();
+  const int64_t before = resident_bytes();
   for (int i = 0; i < 20; ++i) client.send(flood);
   client.alive();
-  EXPECT_LT(resident_bytes() - before, size_t{16} << 20);
+  EXPECT_LT(resident_bytes() - before, 16 << 20);
   expect_healthy();
 }
 
@@ -244,7 +244,7 @@ TEST_F(Http2Abuse, HalfSentMessagesOfManyStreamsAreBounded) {
   RawH2Client client(server->port());
   client.greet();
   const std::string half = h2::message(std::string(1 << 20, 'x')).substr(0, 1 << 19);
-  const size_t before = resident_bytes();
+  const int64_t before = resident_bytes();
   for (int i = 0; i < 400; ++i) {
     const int32_t stream = client.open(kPutPath);
     client.write_bytes(stream, half, false);
@@ -253,7 +253,7 @@ TEST_F(Http2Abuse, HalfSentMessagesOfManyStreamsAreBounded) {
   ASSERT_TRUE(client.goaway);
   EXPECT_EQ(*client.goaway, uint32_t{NGHTTP2_ENHANCE_YOUR_CALM});
   EXPECT_THAT(client.goaway_text, HasSubstr("half sent messages"));
-  EXPECT_LT(resident_bytes() - before, size_t{160} << 20);
+  EXPECT_LT(resident_bytes() - before, 160 << 20);
   expect_healthy();
 }
 
@@ -275,17 +275,17 @@ TEST_F(Http2Abuse, AClientThatTakesNothingIsCutOff) {
 
 TEST_F(Http2Abuse, IdleConnectionsAreSmall) {
   start();
-  const size_t before = resident_bytes();
-  constexpr size_t kConnections = 400;
+  const int64_t before = resident_bytes();
+  constexpr int kConnections = 400;
   std::vector<std::unique_ptr<RawH2Client>> clients;
-  for (size_t i = 0; i < kConnections; ++i) {
+  for (int i = 0; i < kConnections; ++i) {
     clients.push_back(std::make_unique<RawH2Client>(server->port()));
     clients.back()->greet();
     clients.back()->write(clients.back()->open("/nobody/Here"), std::string(40'000, 'x'), true);  // was busy before
   }
   for (auto& client : clients) ASSERT_TRUE(client->alive());
   // Server and client together; the library's own state is 20 kB of it.
-  EXPECT_LT((resident_bytes() - before) / kConnections, size_t{40} << 10);
+  EXPECT_LT((resident_bytes() - before) / kConnections, 40 << 10);
   expect_healthy();
 }
 

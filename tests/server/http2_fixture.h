@@ -56,10 +56,10 @@ class Http2Test : public HttpServerTest {
   }
 
   /// Of this process, server and client together, in bytes; without what earlier tests have freed.
-  static size_t resident_bytes() {
+  static int64_t resident_bytes() {
     malloc_trim(0);
     std::ifstream file("/proc/self/statm");
-    size_t all = 0, resident = 0;
+    int64_t all = 0, resident = 0;
     file >> all >> resident;
     return resident * 4096;
   }
