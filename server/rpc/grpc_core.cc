@@ -1,8 +1,8 @@
 #include "server/rpc/grpc_core.h"
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
+
+#include "server/rpc/grpc_timeout.h"
 
 namespace rallypoint::server {
 namespace {
@@ -43,23 +43,6 @@ std::string percent_encoded(std::string_view text) {
 bool is_grpc_type(std::string_view value) {
   constexpr std::string_view kType = "application/grpc";
   return value.starts_with(kType) && (value.size() == kType.size() || value[kType.size()] == '+' || value[kType.size()] == ';');
-}
-
-/// "100m" and the like; nullopt = malformed. Longer than eight digits is not allowed. None at all is as good as over.
-std::optional<Duration> parse_timeout(std::string_view text) {
-  if (text.size() < 2 || text.size() > 9) return std::nullopt;
-  int64_t number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size() - 1, number);
-  if (error != std::errc() || stop != text.data() + text.size() - 1 || number < 0) return std::nullopt;
-  switch (text.back()) {
-    case 'H': return Duration::micros(std::max<int64_t>(1, number * 3'600'000'000));
-    case 'M': return Duration::micros(std::max<int64_t>(1, number * 60'000'000));
-    case 'S': return Duration::micros(std::max<int64_t>(1, number * 1'000'000));
-    case 'm': return Duration::micros(std::max<int64_t>(1, number * 1000));
-    case 'u': return Duration::micros(std::max<int64_t>(1, number));
-    case 'n': return Duration::micros(std::max<int64_t>(1, number / 1000));
-    default: return std::nullopt;
-  }
 }
 
 }  // namespace
@@ -212,7 +195,7 @@ int GrpcCore::header(int32_t stream, std::string_view name, std::string_view val
     call->is_grpc_ = is_grpc_type(value);
   } else if (name == "grpc-timeout") {
     call->timeout_is_malformed_ = false;
-    if (const auto timeout = parse_timeout(value)) call->deadline_ = host_.now() + *timeout;
+    if (const auto timeout = parse_grpc_timeout(value)) call->deadline_ = host_.now() + *timeout;
     else call->timeout_is_malformed_ = true;
   } else if (name == "te" || name == "user-agent" || name == "grpc-accept-encoding" || name == "accept-encoding") {
     // Nobody asks for these.
@@ -241,7 +224,7 @@ int GrpcCore::headers_complete(GrpcCall& call, bool end_stream) {
     return 0;
   }
   if (call.timeout_is_malformed_) {
-    call.finish(Status::internal("grpc: malformed grpc-timeout: up to eight digits and one of H, M, S, m, u, n"));
+    call.finish(Status::internal(std::string(kMalformedTimeout)));
     return 0;
   }
   if (call.deadline_.us != 0) schedule(call.deadline_, call.stream_);
