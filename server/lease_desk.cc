@@ -1,5 +1,7 @@
 #include "server/lease_desk.h"
 
+#include <algorithm>
+
 #include "server/state/command.pb.h"
 
 namespace rallypoint::server {
@@ -10,6 +12,7 @@ constexpr Duration kForGood = Duration::seconds(1'000'000'000);  // the leader's
 }  // namespace
 
 void LeaseDesk::ask(Call call, int64_t lease, What what, Instant deadline) {
+  earliest_ = std::min(earliest_, deadline);
   asked_.emplace(next_id_, Asked{call, lease, what, deadline, {}, false});
   new_.push_back(next_id_++);
 }
@@ -173,8 +176,11 @@ void LeaseDesk::tick(StateMachine& machine, Instant now, Term term) {
 }
 
 void LeaseDesk::expire(Instant now, const RaftPosition& at) {
+  if (now < earliest_) return;
+  earliest_ = kNever;
   for (auto it = asked_.begin(); it != asked_.end();) {
     if (now < it->second.deadline) {
+      earliest_ = std::min(earliest_, it->second.deadline);
       ++it;
       continue;
     }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -57,7 +58,7 @@ class LeaseDesk {
 
   /// The leader's duties; `term` is its own.
   void tick(StateMachine& machine, Instant now, Term term);
-  /// Ends what is too old.
+  /// Ends what is too old; cheap when nothing is.
   void expire(Instant now, const RaftPosition& at);
 
  private:
@@ -80,6 +81,8 @@ class LeaseDesk {
   uint64_t cluster_id_;
   Proposals& proposals_;
   Replies& replies_;
+  static constexpr Instant kNever{std::numeric_limits<int64_t>::max()};
+  Instant earliest_ = kNever;        ///< no question's deadline is before it
   std::map<uint64_t, Asked> asked_;  ///< by id, so in the order in which it came
   uint64_t next_id_ = 1;
   std::vector<uint64_t> new_;

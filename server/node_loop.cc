@@ -335,6 +335,7 @@ void NodeLoop::propose() {
 void NodeLoop::tick(Instant now) {
   ++ticks_;
   core_.tick();
+  requests_.expire(now, position());
   if (ticks_ % 10 == 0) requests_.tick(*machine_, now, position());
   members_.requests().tick(now);
   if (!soft_.leader.is_zero()) compare_states();

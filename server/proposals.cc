@@ -1,5 +1,7 @@
 #include "server/proposals.h"
 
+#include <algorithm>
+
 #include "server/state/command.pb.h"
 
 namespace rallypoint::server {
@@ -7,6 +9,7 @@ namespace rallypoint::server {
 uint64_t Proposals::add(Call call, Kind kind, std::string body, Instant deadline) {
   const uint64_t sequence = first_sequence_ + window_.size();
   window_.push_back({{call, kind}, Bytes(std::move(body)), deadline, {}});
+  earliest_ = std::min(earliest_, deadline);
   ++waiting_;
   to_propose_.push_back(sequence);
   return sequence;
@@ -80,9 +83,15 @@ std::optional<Proposals::Waiter> Proposals::finish(uint64_t sequence) {
 }
 
 void Proposals::expire(Instant now, const std::function<void(const Waiter&, bool)>& ended) {
+  if (now <= earliest_) return;
+  earliest_ = kNever;
   for (uint64_t sequence = first_sequence_, last = first_sequence_ + window_.size(); sequence < last; ++sequence) {
     Write* write = find(sequence);
-    if (write == nullptr || now <= write->deadline) continue;
+    if (write == nullptr) continue;
+    if (now <= write->deadline) {
+      earliest_ = std::min(earliest_, write->deadline);
+      continue;
+    }
     const Waiter waiter = write->waiter;
     const bool proposed = write->proposed.us != 0;
     end(*write);

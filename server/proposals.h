@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +39,7 @@ class Proposals {
   struct Waiter { Call call; Kind kind = Kind::kInternal; };
   /// It was applied; whom to tell. nullopt: not ours any more.
   std::optional<Waiter> finish(uint64_t sequence);
-  /// Ends those whose deadline has passed. `proposed` = it may still be executed.
+  /// Ends those whose deadline has passed; cheap when there are none. `proposed` = it may still be executed.
   void expire(Instant now, const std::function<void(const Waiter&, bool proposed)>& ended);
   /// Ends those for which `is_applied` says so: applied by way of a snapshot, so that the answer is lost.
   void finish_if(const std::function<bool(uint64_t sequence)>& is_applied, const std::function<void(const Waiter&)>& ended);
@@ -54,11 +55,13 @@ class Proposals {
     bool encoded = false;
     bool done = false;
   };
+  static constexpr Instant kNever{std::numeric_limits<int64_t>::max()};
   [[nodiscard]] Write* find(uint64_t sequence);
   void end(Write& write);
 
   NodeId self_;
   uint64_t incarnation_ = 0;
+  Instant earliest_ = kNever;     ///< no deadline of the window is before it
   std::deque<Write> window_;      ///< by sequence; the first one is not done, so it is the low water
   uint64_t first_sequence_ = 1;   ///< of window_.front()
   size_t waiting_ = 0;

@@ -5,7 +5,9 @@
 // Owned by the node loop, single-threaded.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -17,7 +19,10 @@ namespace rallypoint::server {
 template <class Reading>  // has `Instant deadline`
 class ReadRounds {
  public:
-  void add(Reading reading) { new_.push_back(std::move(reading)); }
+  void add(Reading reading) {
+    earliest_ = std::min(earliest_, reading.deadline);
+    new_.push_back(std::move(reading));
+  }
 
   /// A read index must be asked for: everything new waits for it under this id; 0 = nothing new.
   uint64_t take(Instant now) {
@@ -49,22 +54,26 @@ class ReadRounds {
     }
     return ready;
   }
-  /// Asks again for what was not confirmed within `retry_after`; takes out what is too old.
-  std::vector<Reading> tick(Instant now, Duration retry_after) {
-    std::vector<Reading> old;
+  /// Asks again for what was not confirmed within `retry_after`.
+  void retry(Instant now, Duration retry_after) {
     std::vector<uint64_t> lost;
+    for (const auto& [id, round] : rounds_)
+      if (!round.confirmed && round.asked + retry_after < now) lost.push_back(id);
+    for (uint64_t id : lost) failed(id);
+  }
+  /// Takes out what is too old; cheap when nothing is.
+  std::vector<Reading> take_expired(Instant now) {
+    std::vector<Reading> old;
+    if (now < earliest_) return old;
+    earliest_ = kNever;
     const auto sort_out = [&](std::vector<Reading>& readings) {
       std::erase_if(readings, [&](Reading& reading) {
-        if (now < reading.deadline) return false;
+        if (now < reading.deadline) return earliest_ = std::min(earliest_, reading.deadline), false;
         old.push_back(std::move(reading));
         return true;
       });
     };
-    for (auto& [id, round] : rounds_) {
-      sort_out(round.readings);
-      if (!round.confirmed && round.asked + retry_after < now) lost.push_back(id);
-    }
-    for (uint64_t id : lost) failed(id);
+    for (auto& [id, round] : rounds_) sort_out(round.readings);
     sort_out(new_);
     return old;
   }
@@ -82,6 +91,8 @@ class ReadRounds {
     Index index;
     bool confirmed = false;
   };
+  static constexpr Instant kNever{std::numeric_limits<int64_t>::max()};
+  Instant earliest_ = kNever;  ///< no reading's deadline is before it
   std::vector<Reading> new_;
   std::map<uint64_t, Round> rounds_;
   uint64_t next_ = 1;

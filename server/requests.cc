@@ -179,7 +179,7 @@ void Requests::state_replaced(const StateMachine& machine, Instant now, const Ra
                        });
 }
 
-void Requests::tick(const StateMachine& machine, Instant now, const RaftPosition& at) {
+void Requests::expire(Instant now, const RaftPosition& at) {
   proposals_.expire(now, [&](const Proposals::Waiter& waiter, bool proposed) {
     if (waiter.kind == Proposals::Kind::kInternal) return;
     if (waiter.kind == Proposals::Kind::kV3) {
@@ -190,13 +190,18 @@ void Requests::tick(const StateMachine& machine, Instant now, const RaftPosition
     replies_.fail(waiter.call, proposed ? Status::outcome_unknown("the cluster did not answer in time; the write may still be executed")
                                         : Status::unavailable("no leader took the write; it has not been executed"), at);
   });
-  proposals_.retry(now, limits_.retry_after);
-  for (Reading& reading : rounds_.tick(now, limits_.retry_after)) {
+  for (Reading& reading : rounds_.take_expired(now)) {
     if (std::holds_alternative<LeaseDesk::Pending>(reading.what)) continue;  // the desk has its own deadline
     const bool v3 = std::holds_alternative<V3Read>(reading.what);
     replies_.fail(reading.call, Status::unavailable(v3 ? "etcdserver: request timed out" : "no leader answered in time; nothing was changed"), at);
   }
   desk_.expire(now, at);
+}
+
+void Requests::tick(const StateMachine& machine, Instant now, const RaftPosition& at) {
+  expire(now, at);
+  proposals_.retry(now, limits_.retry_after);
+  rounds_.retry(now, limits_.retry_after);
   v3_.tick(machine, now, at);
 }
 

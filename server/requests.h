@@ -59,6 +59,8 @@ class Requests {
   void applied(Effects& effects, StateMachine& machine, Instant now, const RaftPosition& at);
   /// A snapshot replaced the state: watchers end, writes that it covers have an unknown outcome.
   void state_replaced(const StateMachine& machine, Instant now, const RaftPosition& at);
+  /// Answers what is too old. Callers' deadlines are as exact as this is called often; cheap when there is none.
+  void expire(Instant now, const RaftPosition& at);
   /// Time passes: lost proposals and reads are tried again, those too old answered.
   void tick(const StateMachine& machine, Instant now, const RaftPosition& at);
 

@@ -23,7 +23,7 @@ V3Requests::V3Requests(NodeId self, const Settings& settings, Proposals& proposa
 /// A little before the caller's own end, so that it hears our reason and not its own.
 Instant V3Requests::deadline(Duration caller_waits, Instant now) const {
   if (caller_waits.us <= 0) return now + settings_.timeout;
-  const Duration margin = std::clamp(Duration::micros(caller_waits.us / 10), Duration::millis(1), Duration::millis(100));
+  const Duration margin = std::clamp(Duration::micros(caller_waits.us / 5), Duration::millis(1), Duration::millis(100));
   return now + Duration::micros(std::max<int64_t>(0, caller_waits.us - margin.us));
 }
 

@@ -53,7 +53,7 @@ const std::vector<Arrow>& arrows() {
        {"raft/", "storage/engine/engine.h", "storage/v2/", "storage/mvcc/", "storage/lease/", "storage/watch/", "storage/auth/",
         "storage/etcd_api/", "rendezvous/"}},
       {"server/transport/", {"raft/"}},
-      {"server/rpc/", {"server/api/", "server/obs/", "server/options.h", "server/mailbox.h", "raft/base/"}},
+      {"server/rpc/", {"server/api/", "server/obs/", "server/options.h", "server/mailbox.h", "server/shared_loop.h", "raft/base/"}},
       {"server/api/",
        {"server/rpc/", "server/obs/", "server/options.h", "server/state/v3_kinds.h", "storage/v2/v2_types.h", "storage/v2/v2_stats.h",
         "storage/etcd_api/", "raft/base/"}},

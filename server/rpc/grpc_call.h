@@ -40,12 +40,16 @@ class GrpcCall final : public Rpc {
   // the request
   std::string path_;
   std::vector<std::pair<std::string, std::string>> metadata_;
-  size_t header_bytes_ = 0;
+  size_t header_bytes_ = 0;  ///< that came
+  size_t kept_bytes_ = 0;    ///< of them, that are here
   bool is_post_ = false;
   bool is_grpc_ = false;
+  bool timeout_is_malformed_ = false;
   Instant deadline_;        ///< 0 = none
   Instant wake_at_;         ///< 0 = none
   std::string in_;          ///< of a message that has not arrived whole
+  size_t unconsumed_ = 0;   ///< bytes that the client's windows are still short of
+  bool held_ = false;       ///< waits for the client to read
   bool message_seen_ = false;
   bool half_closed_ = false;
 

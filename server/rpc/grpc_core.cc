@@ -1,7 +1,8 @@
 #include "server/rpc/grpc_core.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "server/rpc/grpc_timeout.h"
 
 namespace rallypoint::server {
 namespace {
@@ -17,11 +18,15 @@ nghttp2_nv copied(std::string_view name, std::string_view value) {
   return header;
 }
 
+/// Status messages are cut beyond this: a client gives up on longer headers, and some of ours repeat what it has sent.
+constexpr size_t kStatusTextMax = 4 << 10;
+
 /// gRPC's percent encoding of status messages: bytes outside of printable ASCII, and '%'.
 std::string percent_encoded(std::string_view text) {
   constexpr char kDigits[] = "0123456789ABCDEF";
   std::string out;
   for (const char c : text) {
+    if (out.size() >= kStatusTextMax) return out + "...";
     const auto byte = static_cast<uint8_t>(c);
     if (byte >= 0x20 && byte <= 0x7e && byte != '%') {
       out.push_back(c);
@@ -34,21 +39,10 @@ std::string percent_encoded(std::string_view text) {
   return out;
 }
 
-/// "100m" and the like; 0 = malformed. Longer than eight digits is not allowed.
-Duration parse_timeout(std::string_view text) {
-  if (text.size() < 2 || text.size() > 9) return {};
-  int64_t number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size() - 1, number);
-  if (error != std::errc() || stop != text.data() + text.size() - 1 || number < 0) return {};
-  switch (text.back()) {
-    case 'H': return Duration::micros(std::max<int64_t>(1, number * 3'600'000'000));
-    case 'M': return Duration::micros(std::max<int64_t>(1, number * 60'000'000));
-    case 'S': return Duration::micros(std::max<int64_t>(1, number * 1'000'000));
-    case 'm': return Duration::micros(std::max<int64_t>(1, number * 1000));
-    case 'u': return Duration::micros(std::max<int64_t>(1, number));
-    case 'n': return Duration::micros(std::max<int64_t>(1, number / 1000));
-    default: return {};
-  }
+/// "application/grpc", or that with a suffix (+proto) or parameters, and not merely something that begins so.
+bool is_grpc_type(std::string_view value) {
+  constexpr std::string_view kType = "application/grpc";
+  return value.starts_with(kType) && (value.size() == kType.size() || value[kType.size()] == '+' || value[kType.size()] == ';');
 }
 
 }  // namespace
@@ -74,11 +68,10 @@ struct GrpcCallbacks {
         return self.count_control() ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
       case NGHTTP2_PING: return self.count_control() ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
       case NGHTTP2_RST_STREAM:
-        if (++self.resets_ > self.limits_.resets_per_second_max) {
-          self.give_up(NGHTTP2_ENHANCE_YOUR_CALM, "too many streams reset");
-          return NGHTTP2_ERR_CALLBACK_FAILURE;
-        }
-        return self.count_control() ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
+        if (!self.count_control()) return NGHTTP2_ERR_CALLBACK_FAILURE;
+        if (++self.resets_ <= self.limits_.resets_per_second_max) return 0;
+        self.give_up(NGHTTP2_ENHANCE_YOUR_CALM, "too many streams reset");
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
       case NGHTTP2_HEADERS:
         if (GrpcCall* call = self.find(frame->hd.stream_id)) {
           if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) return self.headers_complete(*call, end_stream);
@@ -93,8 +86,7 @@ struct GrpcCallbacks {
     }
   }
   static int on_data(nghttp2_session*, uint8_t, int32_t stream, const uint8_t* data, size_t size, void* user) {
-    GrpcCall* call = core(user).find(stream);
-    return call == nullptr ? 0 : core(user).data(*call, {reinterpret_cast<const char*>(data), size});
+    return core(user).data(stream, {reinterpret_cast<const char*>(data), size});
   }
   static int on_stream_close(nghttp2_session*, int32_t stream, uint32_t, void* user) { return core(user).stream_closed(stream), 0; }
   static ssize_t on_send(nghttp2_session*, const uint8_t* data, size_t size, int, void* user) {
@@ -142,6 +134,9 @@ GrpcCore::GrpcCore(Host& host, const RpcTable& table, const GrpcLimits& limits) 
   // Older Go clients send their whole endpoint as :authority ("http://host:2379"), which nghttp2 would refuse as no
   // authority at all. What of HTTP's rules matters to gRPC is looked at in headers_complete().
   nghttp2_option_set_no_http_messaging(option, 1);
+  // The library's own limit, 33 in a second, is less than a client with many short watches needs. Ours comes first.
+  nghttp2_option_set_stream_reset_rate_limit(option, 2 * limits_.resets_per_second_max, 2 * limits_.resets_per_second_max);
+  nghttp2_option_set_no_auto_window_update(option, 1);  // data() says what the client may send more
   RALLY_CHECK(nghttp2_session_server_new2(&session_, GrpcCallbacks::all(), this, option) == 0);
   nghttp2_option_del(option);
   const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits_.streams_max},
@@ -160,9 +155,10 @@ GrpcCore::~GrpcCore() {
 bool GrpcCore::receive(std::string_view bytes) {
   if (over_) return false;
   const ssize_t used = nghttp2_session_mem_recv(session_, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  retired_.clear();
   // A protocol error has put a GOAWAY into the output; the rest of what the client sends means nothing.
   if (used < 0) over_ = true;
+  else release_held();
+  retired_.clear();
   return !over_;
 }
 
@@ -191,34 +187,50 @@ int GrpcCore::header(int32_t stream, std::string_view name, std::string_view val
   call->header_bytes_ += name.size() + value.size() + 32;
   if (call->header_bytes_ > limits_.header_bytes_max) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   if (name.starts_with(':')) {
-    if (name == ":path") call->path_ = value;
+    if (name == ":path") {
+      if (!keep(*call, value.size())) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+      call->path_ = value;
+    }
     else if (name == ":method") call->is_post_ = value == "POST";
     return 0;
   }
   if (name == "content-type") {
-    call->is_grpc_ = value.starts_with("application/grpc");
+    call->is_grpc_ = is_grpc_type(value);
   } else if (name == "grpc-timeout") {
-    if (const Duration timeout = parse_timeout(value); timeout.us > 0) {
-      call->deadline_ = host_.now() + timeout;
-      schedule(call->deadline_, stream);
-    }
+    call->timeout_is_malformed_ = false;
+    if (const auto timeout = parse_grpc_timeout(value)) call->deadline_ = host_.now() + *timeout;
+    else call->timeout_is_malformed_ = true;
   } else if (name == "te" || name == "user-agent" || name == "grpc-accept-encoding" || name == "accept-encoding") {
     // Nobody asks for these.
   } else {
+    if (!keep(*call, name.size() + value.size() + 64)) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     call->metadata_.emplace_back(name, value);
   }
   return 0;
+}
+
+/// A header that is one byte on the wire, by the connection's table, is kilobytes here: all calls together have a bound.
+bool GrpcCore::keep(GrpcCall& call, size_t bytes) {
+  if (kept_bytes_ + bytes > limits_.kept_headers_bytes_max) return false;
+  kept_bytes_ += bytes;
+  call.kept_bytes_ += bytes;
+  return true;
 }
 
 int GrpcCore::headers_complete(GrpcCall& call, bool end_stream) {
   ++requests_;
   if (!call.is_post_ || !call.is_grpc_) {
     // Not gRPC at all: said in HTTP's own words.
-    const nghttp2_nv headers[] = {constant(":status", "415")};
+    const nghttp2_nv headers[] = {constant(":status", call.is_post_ ? "415" : "405")};
     call.finished_ = call.responded_ = true;
     nghttp2_submit_response(session_, call.stream_, headers, 1, nullptr);
     return 0;
   }
+  if (call.timeout_is_malformed_) {
+    call.finish(Status::internal(std::string(kMalformedTimeout)));
+    return 0;
+  }
+  if (call.deadline_.us != 0) schedule(call.deadline_, call.stream_);
   call.method_ = table_.find(call.path_);
   if (call.method_ == nullptr) {
     const std::string_view path = call.path_;
@@ -233,16 +245,41 @@ int GrpcCore::headers_complete(GrpcCall& call, bool end_stream) {
   return 0;
 }
 
-int GrpcCore::data(GrpcCall& call, std::string_view bytes) {
-  if (call.finished_ || call.handler_ == nullptr) return 0;
+int GrpcCore::data(int32_t stream, std::string_view bytes) {
+  GrpcCall* call = find(stream);
+  if (call == nullptr || call->finished_ || call->handler_ == nullptr) {
+    nghttp2_session_consume(session_, stream, bytes.size());
+    return 0;
+  }
   receiving_bytes_ += bytes.size();
-  call.in_.append(bytes);
-  take_messages(call);
+  call->in_.append(bytes);
+  if (call->held_ || is_full()) {
+    // The client hears nothing of a larger window either, so what is held has a bound.
+    call->unconsumed_ += bytes.size();
+    if (!std::exchange(call->held_, true)) held_.push_back(stream);
+    return 0;
+  }
+  nghttp2_session_consume(session_, stream, bytes.size());
+  take_messages(*call);
   if (receiving_bytes_ > limits_.receiving_bytes_max) {
     give_up(NGHTTP2_ENHANCE_YOUR_CALM, "too many half sent messages");
     return NGHTTP2_ERR_CALLBACK_FAILURE;
   }
   return 0;
+}
+
+void GrpcCore::release_held() {
+  while (!held_.empty() && !is_full()) {
+    const int32_t stream = held_.front();
+    held_.pop_front();
+    auto it = calls_.find(stream);
+    if (it == calls_.end()) continue;
+    GrpcCall& call = *it->second;
+    call.held_ = false;
+    nghttp2_session_consume(session_, stream, std::exchange(call.unconsumed_, 0));
+    if (!call.finished_) take_messages(call);
+    if (call.half_closed_) request_ended(call);
+  }
 }
 
 void GrpcCore::take_messages(GrpcCall& call) {
@@ -279,6 +316,10 @@ void GrpcCore::take_messages(GrpcCall& call) {
 void GrpcCore::half_closed(GrpcCall& call) {
   if (call.half_closed_) return;
   call.half_closed_ = true;
+  if (!call.held_) request_ended(call);
+}
+
+void GrpcCore::request_ended(GrpcCall& call) {
   if (call.finished_ || call.handler_ == nullptr) return;
   if (!call.in_.empty() || (!call.message_seen_ && !call.method_->client_streams)) {
     cancel(call);
@@ -296,6 +337,8 @@ void GrpcCore::stream_closed(int32_t stream) {
     cancel(call);
     retire(call);
   }
+  if (call.unconsumed_ != 0) nghttp2_session_consume_connection(session_, call.unconsumed_);
+  kept_bytes_ -= call.kept_bytes_;
   receiving_bytes_ -= std::min(receiving_bytes_, call.in_.size());
   waiting_bytes_ -= std::min(waiting_bytes_, call.queued_bytes());
   calls_.erase(it);
@@ -324,15 +367,23 @@ void GrpcCore::retire(GrpcCall& call) {
 }
 
 void GrpcCore::schedule(Instant at, int32_t stream) {
-  const bool is_next = timers_.empty() || at < timers_.top().at;
-  timers_.push({at, stream});
+  if (timers_.size() >= prune_timers_at_) {
+    // Those of calls that have ended: clients ask for minutes and are answered in milliseconds.
+    std::erase_if(timers_, [&](const Timer& timer) { return !calls_.contains(timer.stream); });
+    std::make_heap(timers_.begin(), timers_.end());
+    prune_timers_at_ = kTimersMin + 2 * timers_.size();
+  }
+  const bool is_next = timers_.empty() || at < timers_.front().at;
+  timers_.push_back({at, stream});
+  std::push_heap(timers_.begin(), timers_.end());
   if (is_next) host_.arm(at);
 }
 
 void GrpcCore::on_time(Instant now) {
-  while (!timers_.empty() && timers_.top().at <= now) {
-    const int32_t stream = timers_.top().stream;
-    timers_.pop();
+  while (!timers_.empty() && timers_.front().at <= now) {
+    const int32_t stream = timers_.front().stream;
+    std::pop_heap(timers_.begin(), timers_.end());
+    timers_.pop_back();
     auto it = calls_.find(stream);
     if (it == calls_.end() || it->second->finished_) continue;
     GrpcCall& call = *it->second;
@@ -345,7 +396,7 @@ void GrpcCore::on_time(Instant now) {
     }
   }
   retired_.clear();
-  if (!timers_.empty()) host_.arm(timers_.top().at);
+  if (!timers_.empty()) host_.arm(timers_.front().at);
 }
 
 void GrpcCore::lost() {
@@ -457,6 +508,7 @@ void GrpcCore::produce(std::string& out) {
     call.was_high_ = false;
     call.handler_->on_writable();
   }
+  release_held();
   retired_.clear();
 }
 

@@ -8,8 +8,8 @@
 #include <nghttp2/nghttp2.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
-#include <queue>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -48,8 +48,6 @@ class GrpcCore {
   void on_time(Instant now);
   /// Appends output until `out` holds output_bytes_max; call again when it is written.
   void produce(std::string& out);
-  /// Whether the client should be heard further, or reads too slowly what it has asked for.
-  [[nodiscard]] bool wants_input() const { return waiting_bytes_ < limits_.waiting_bytes_max; }
   [[nodiscard]] bool is_over() const { return over_ || (nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0); }
   /// The client has said what it must say first.
   [[nodiscard]] bool greeted() const { return greeted_; }
@@ -60,6 +58,9 @@ class GrpcCore {
   /// Asks the client whether it is there.
   void ping();
 
+  [[nodiscard]] size_t timers() const { return timers_.size(); }
+  /// Of its calls' headers, half received messages and unsent answers.
+  [[nodiscard]] size_t held_bytes() const { return kept_bytes_ + receiving_bytes_ + waiting_bytes_; }
   [[nodiscard]] size_t calls() const { return calls_.size(); }
   [[nodiscard]] uint64_t requests() const { return requests_; }
 
@@ -71,7 +72,7 @@ class GrpcCore {
   int begin_headers(int32_t stream);
   int header(int32_t stream, std::string_view name, std::string_view value);
   int headers_complete(GrpcCall& call, bool end_stream);
-  int data(GrpcCall& call, std::string_view bytes);
+  int data(int32_t stream, std::string_view bytes);
   void half_closed(GrpcCall& call);
   void stream_closed(int32_t stream);
   ssize_t read_data(GrpcCall& call, size_t length, uint32_t* flags);
@@ -79,7 +80,13 @@ class GrpcCore {
   bool count_control();
 
   GrpcCall* find(int32_t stream) { return static_cast<GrpcCall*>(nghttp2_session_get_stream_user_data(session_, stream)); }
+  bool keep(GrpcCall& call, size_t bytes);
   void take_messages(GrpcCall& call);
+  void request_ended(GrpcCall& call);
+  /// The client reads too slowly what it has asked for: what it asks next is held. Its frames are still read, as the
+  /// window updates that let the answers go are among them.
+  [[nodiscard]] bool is_full() const { return waiting_bytes_ >= limits_.waiting_bytes_max; }
+  void release_held();
   void respond(GrpcCall& call);
   void submit_trailers(GrpcCall& call);
   void cancel(GrpcCall& call);
@@ -99,10 +106,14 @@ class GrpcCore {
     int32_t stream = 0;
     bool operator<(const Timer& other) const { return other.at < at; }
   };
-  std::priority_queue<Timer> timers_;
+  static constexpr size_t kTimersMin = 64;
+  std::vector<Timer> timers_;       ///< a heap, the next one first
+  size_t prune_timers_at_ = kTimersMin;
   std::string* out_ = nullptr;      ///< where produce() puts bytes
   std::vector<int32_t> high_;       ///< streams that went over the high water mark
+  std::deque<int32_t> held_;        ///< streams whose messages wait until the client has read
   size_t receiving_bytes_ = 0;
+  size_t kept_bytes_ = 0;           ///< of open calls' headers
   size_t waiting_bytes_ = 0;
   uint64_t requests_ = 0;
   Instant second_began_;            ///< of the counts below

@@ -13,9 +13,11 @@ struct GrpcLimits {
   uint32_t streams_max = 10'000;
   /// Names and values of one request's headers together. Ours are below 1 KiB; more is an attack. Beyond: the stream is reset.
   size_t header_bytes_max = 64 << 10;
+  /// The same of all open RPCs together, as far as they are kept. Beyond: the next stream is reset.
+  size_t kept_headers_bytes_max = 16 << 20;
   /// Half received messages of all streams together. Beyond: the connection is closed.
   size_t receiving_bytes_max = 64 << 20;
-  /// Answers that wait for the client to read, of all streams together. Beyond: nothing more is read from it.
+  /// Answers that wait for the client to read, of all streams together. Beyond: what it asks next waits, too.
   size_t waiting_bytes_max = 32 << 20;
   /// Bytes handed to the socket at a time: what a new small answer may have to wait behind.
   size_t output_bytes_max = 256 << 10;

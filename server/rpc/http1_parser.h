@@ -76,7 +76,7 @@ class Http1Parser final : public boost::beast::http::basic_parser<true> {
     std::string name(text);
     for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     if (name.starts_with("grpc-metadata-")) name.erase(0, 14);
-    else if (name != "authorization" && !name.starts_with("rallypoint-")) return;
+    else if (name != "authorization" && name != "grpc-timeout" && !name.starts_with("rallypoint-")) return;
     if (request_.metadata.size() < Http1Request::kMetadataMax) request_.metadata.emplace_back(std::move(name), value);
   }
   void on_header_impl(error_code&) override {}

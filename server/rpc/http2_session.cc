@@ -10,7 +10,9 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 namespace {
-constexpr size_t kReadBytes = 64 << 10;
+
+/// Output of one connection before others have their turn.
+constexpr size_t kTurnBytes = 512 << 10;
 
 GrpcLimits limits_for(const HttpLimits& limits) {
   GrpcLimits grpc;
@@ -19,36 +21,36 @@ GrpcLimits limits_for(const HttpLimits& limits) {
   grpc.streams_max = limits.streams_max;
   return grpc;
 }
+
 }  // namespace
 
 Http2Session::Http2Session(NetLoop& loop, asio::ip::tcp::socket&& socket, std::string&& received)
-    : loop_(loop), socket_(std::move(socket)), timer_(loop.context()), core_(*this, loop.rpcs(), limits_for(loop.limits())), input_(std::move(received)) {}
+    : loop_(loop), socket_(std::move(socket)), timer_(loop.context()), core_(*this, loop.rpcs(), limits_for(loop.limits())), received_(std::move(received)) {}
 
 std::shared_ptr<Http2Session> Http2Session::self() { return std::static_pointer_cast<Http2Session>(shared_from_this()); }
 
 void Http2Session::start() {
   deadline_tick_ = loop_.tick_after(loop_.limits().header_timeout);  // for the client's settings
   quiet_since_tick_ = loop_.tick();
-  const std::string received = std::move(input_);
-  input_.resize(kReadBytes);
-  take(received);
+  take(std::exchange(received_, {}));
   read();
 }
 
 void Http2Session::read() {
-  if (reading_ || closed_ || !core_.wants_input()) return;
-  reading_ = true;
-  socket_.async_read_some(asio::buffer(input_), [self = self()](error_code error, size_t bytes) { self->on_read(error, bytes); });
+  socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = self()](error_code error) { self->on_readable(error); });
 }
 
-void Http2Session::on_read(error_code error, size_t bytes) {
-  reading_ = false;
+void Http2Session::on_readable(error_code error) {
   if (closed_) return;
+  if (error) return drop();
+  const std::span<char> buffer = loop_.read_buffer();
+  const size_t bytes = socket_.read_some(asio::buffer(buffer.data(), buffer.size()), error);
+  if (error == asio::error::would_block) return read();
   if (error) return drop();
   loop_.counters().bytes_received.fetch_add(bytes, std::memory_order_relaxed);
   quiet_since_tick_ = loop_.tick();
   pinged_ = false;
-  take(std::string_view(input_.data(), bytes));
+  take(std::string_view(buffer.data(), bytes));
   read();
 }
 
@@ -57,6 +59,10 @@ void Http2Session::take(std::string_view bytes) {
   loop_.counters().requests.fetch_add(core_.requests() - counted_requests_, std::memory_order_relaxed);
   counted_requests_ = core_.requests();
   if (core_.greeted() && !write_waiting_) deadline_tick_ = 0;
+  post_flush();
+}
+
+void Http2Session::post_flush() {
   if (flush_posted_ || closed_) return;
   flush_posted_ = true;
   asio::post(loop_.context(), [self = self()] {
@@ -65,13 +71,13 @@ void Http2Session::take(std::string_view bytes) {
   });
 }
 
-void Http2Session::resume() {
-  flush();
-  read();
-}
+void Http2Session::resume() { flush(); }
 
 void Http2Session::flush() {
+  size_t turn = 0;
   while (!closed_ && !write_waiting_) {
+    // A client that reads as fast as we write would have the loop for itself, and all others would wait.
+    if (turn >= kTurnBytes) return post_flush();
     if (written_ == output_.size()) {
       output_.clear();
       written_ = 0;
@@ -94,6 +100,7 @@ void Http2Session::flush() {
     }
     if (error) return drop();
     written_ += bytes;
+    turn += bytes;
     loop_.counters().bytes_sent.fetch_add(bytes, std::memory_order_relaxed);
   }
   if (!closed_ && !write_waiting_ && core_.is_over()) drop();
@@ -103,7 +110,7 @@ void Http2Session::on_tick(uint64_t tick) {
   if (closed_) return;
   if (deadline_tick_ != 0 && deadline_tick_ <= tick) return drop();
   const HttpLimits& limits = loop_.limits();
-  if (limits.keepalive_interval.count() == 0 || !reading_) return;
+  if (limits.keepalive_interval.count() == 0) return;
   const auto quiet = limits.tick * (tick - quiet_since_tick_);
   if (quiet >= limits.keepalive_interval + limits.keepalive_timeout) return drop();
   if (quiet < limits.keepalive_interval || pinged_) return;

@@ -1,6 +1,6 @@
-// Http2Session: one HTTP/2 connection of a gRPC client: the socket around a GrpcCore. A read is always pending unless the
-// client does not read what it asked for. Output is written without waiting, once per round of the loop, so that all
-// answers of a round leave in one write.
+// Http2Session: one HTTP/2 connection of a gRPC client: the socket around a GrpcCore. What arrives is read into the loop's
+// buffer, so that a connection at rest needs none. Output is written without waiting, once per round of the loop, so that
+// all answers of a round leave in one write.
 //
 // Owned by its NetLoop and by its pending socket operations; the loop's thread only.
 #pragma once
@@ -36,9 +36,10 @@ class Http2Session final : public Connection, private GrpcCore::Host {
   void arm(Instant at) override;
 
   void read();
-  void on_read(boost::system::error_code error, size_t bytes);
+  void on_readable(boost::system::error_code error);
   void take(std::string_view bytes);
   void flush();
+  void post_flush();
   void drop();
   [[nodiscard]] std::shared_ptr<Http2Session> self();
 
@@ -46,7 +47,7 @@ class Http2Session final : public Connection, private GrpcCore::Host {
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer timer_;
   GrpcCore core_;
-  std::string input_;
+  std::string received_;         ///< before start()
   std::string output_;
   size_t written_ = 0;
   uint64_t counted_requests_ = 0;
@@ -54,7 +55,6 @@ class Http2Session final : public Connection, private GrpcCore::Host {
   uint64_t quiet_since_tick_ = 0;  ///< when the client was last heard
   bool pinged_ = false;            ///< since then
   bool flush_posted_ = false;    ///< one flush per round, behind all that the round brings
-  bool reading_ = false;
   bool write_waiting_ = false;
   bool closed_ = false;
 };

@@ -7,6 +7,7 @@
 // It never waits for the backend and never blocks on a socket.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,6 +78,8 @@ class NetLoop final : public ReplySink {
   /// "Tue, 01 Dec 2026 08:00:00 GMT"
   [[nodiscard]] std::string_view date() const { return date_; }
   std::string& scratch() { return scratch_.clear(), scratch_; }
+  /// For one read from a socket: its contents last until the caller returns to the loop.
+  std::span<char> read_buffer() { return read_buffer_; }
 
  private:
   // A token is a serial number above the slot of its connection: found again without a lookup table.
@@ -103,6 +107,7 @@ class NetLoop final : public ReplySink {
   uint64_t tick_ = 0;
   std::string date_;
   std::string scratch_;
+  std::array<char, 64 << 10> read_buffer_;
   bool stopping_ = false;
 
   std::vector<Request> requests_;  // of this round

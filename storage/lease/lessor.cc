@@ -84,14 +84,18 @@ struct Lessor::State {
     return mix(static_cast<uint64_t>(id) * 31 + mix(static_cast<uint64_t>(lease.granted_s) + mix(lease.grant)) + static_cast<uint64_t>(lease.remaining_s));
   }
   static Instant after(Instant now, int64_t seconds) { return now + Duration::micros(std::min(seconds, kFarSeconds) * kSecond); }
+  /// Clients renew in a third of the time, so that a short lease gets a note only when it has been left alone; without one
+  /// a leader that changes more often than it runs out would keep it for ever.
+  [[nodiscard]] Duration checkpoint_every(const Lease& lease) const {
+    return std::min(settings.checkpoint_every, Duration::micros(std::min(lease.granted_s, kFarSeconds) * kSecond / 2));
+  }
   /// It has `seconds` from now on, and `extra`.
   void start(Named& named, Instant now, int64_t seconds, Duration extra) {
     Lease& lease = named.second;
     lease.expires = after(now, seconds) + extra;
     lease.revoke_handed_out = false;
     if (lease.expiry_place == UINT32_MAX) expiries.push(lease.expires, named);
-    if (lease.granted_s <= settings.checkpoint_every.us / kSecond) return;  // a new leader gives it no more than that anyway
-    lease.checkpoint_at = now + settings.checkpoint_every;
+    lease.checkpoint_at = now + checkpoint_every(lease);
     if (lease.checkpoint_place == UINT32_MAX) checkpoints.push(lease.checkpoint_at, named);
   }
   void stop_clock() {
@@ -315,7 +319,7 @@ std::vector<Lessor::Checkpoint> Lessor::take_checkpoints(Instant now, size_t max
         checkpoints.push_back({id, lease.grant, std::min(lease.granted_s, ((lease.expires - now).us + kSecond - 1) / kSecond)});
         lease.checkpoint_under_way = true;
       }
-      lease.checkpoint_at = now + state.settings.checkpoint_every;
+      lease.checkpoint_at = now + state.checkpoint_every(lease);
     }
     state.checkpoints.put_off(lease.checkpoint_at);
   }

@@ -7,7 +7,7 @@
 // machine checks; etcd#15247).
 //
 // How long a lease lives that nobody renews: its time, and at each change of the leader the grace and what had passed since
-// the last checkpoint (at most checkpoint_every, rounded up to a second); and never less than its time.
+// the last checkpoint (at most checkpoint_every or half its time, rounded up to a second); and never less than its time.
 //
 // Pure; owned by the state machine; single-threaded. A million leases: everything here is O(log n) at most per request.
 #pragma once
@@ -30,7 +30,7 @@ class Lessor final : public mvcc::LeaseBook {
   struct Settings {
     int64_t ttl_min_s = 2;                             ///< shorter ones are raised to it (1.5 election timeouts, rounded up)
     int64_t ttl_max_s = 9'000'000'000;                 ///< more: OutOfRange "etcdserver: too large lease TTL"
-    Duration checkpoint_every = Duration::seconds(60); ///< how often a long lease's remainder is logged
+    Duration checkpoint_every = Duration::seconds(60); ///< how often a lease's remainder is logged; a short one's: at half its time
   };
   explicit Lessor(Settings settings);
   ~Lessor() override;

@@ -133,9 +133,34 @@ TEST(LessorClock, ALeaderThatComesBackKnowsNothingOfWhatItHandedOut) {
   EXPECT_THAT(due(*lessor, at(23)), ElementsAre(1));
 }
 
-TEST(LessorClock, OnlyLongLeasesHaveTheirRemainderLogged) {
+TEST(LessorClock, AShortLeaseHasItsRemainderLoggedAtHalfItsTime) {
+  auto lessor = leading();
+  grant(*lessor, 1, 10);
+  grant(*lessor, 2, 10);
+  EXPECT_TRUE(lessor->renew(2, at(3.3)));  // as clients do
+  EXPECT_THAT(lessor->take_checkpoints(at(4.9), 100), IsEmpty());
+  const auto checkpoints = lessor->take_checkpoints(at(5), 100);
+  ASSERT_EQ(checkpoints.size(), 1u);
+  EXPECT_EQ(checkpoints[0].id, 1);
+  EXPECT_EQ(checkpoints[0].remaining_s, 5);
+  EXPECT_TRUE(lessor->renew(2, at(6.6)));
+  EXPECT_THAT(lessor->take_checkpoints(at(9.9), 100), IsEmpty()) << "one that is renewed costs no log entry";
+}
+
+TEST(LessorClock, ALeaderThatChangesFasterThanALeaseRunsOutDoesNotKeepItForEver) {
+  Lessor lessor({});
+  grant(lessor, 1, 10);
+  double now = 0;
+  for (int changes = 0; changes < 100; ++changes, now += 8) {
+    lessor.promote(at(now), kGrace);
+    if (!due(lessor, at(now + 8)).empty()) break;
+    for (const auto& checkpoint : lessor.take_checkpoints(at(now + 5), 10)) lessor.checkpoint(checkpoint.id, checkpoint.grant, checkpoint.remaining_s);
+  }
+  EXPECT_LE(now + 8, 24) << "ten seconds, and three of eight that a new leader did not know of";
+}
+
+TEST(LessorClock, ALongLeaseHasItsRemainderLoggedEveryMinute) {
   auto lessor = leading();  // every 60 s
-  grant(*lessor, 1, 60);
   grant(*lessor, 2, 200);
   EXPECT_THAT(lessor->take_checkpoints(at(59.9), 100), IsEmpty());
   const auto checkpoints = lessor->take_checkpoints(at(60), 100);
@@ -249,10 +274,10 @@ TEST(LessorClock, TheNextEventIsNeverLaterThanTheFirstThatIsDue) {
   ASSERT_TRUE(lessor->grant(1, 30).is_ok());
   EXPECT_LE(lessor->next_event(), at(0));  // its time has yet to begin
   EXPECT_THAT(due(*lessor, at(0)), IsEmpty());
-  EXPECT_EQ(lessor->next_event(), at(30));
+  EXPECT_EQ(lessor->next_event(), at(15));  // its checkpoint
   grant(*lessor, 2, 200);
   grant(*lessor, 3, 20);
-  EXPECT_EQ(lessor->next_event(), at(20));
+  EXPECT_EQ(lessor->next_event(), at(10));
   ASSERT_TRUE(lessor->revoke(3).is_ok());
   ASSERT_TRUE(lessor->revoke(1).is_ok());
   EXPECT_EQ(lessor->next_event(), at(60));  // the checkpoint of 2

@@ -110,7 +110,7 @@ class LeaseModel {
     leader().promote(now_, grace_);
     // The time without a leader passed unseen, too: a lease restarts from its last note.
     for (auto& [id, twin] : twins_)
-      twin.ends_by = std::max(twin.ends_by, now_) + grace_ + settings_.checkpoint_every + Duration::seconds(1) + Duration::seconds(3);
+      twin.ends_by = std::max(twin.ends_by, now_) + grace_ + std::min(settings_.checkpoint_every, Duration::micros(twin.ttl_s * 500'000)) + Duration::seconds(1) + Duration::seconds(3);
   }
   void apply_some() {
     if (stalled_ > 0 || random_.chance(1, 15)) {  // the log does not move for a while

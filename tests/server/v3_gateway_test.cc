@@ -8,6 +8,7 @@ namespace rallypoint::server {
 namespace {
 
 using namespace etcdserverpb;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -57,6 +58,18 @@ TEST_F(V3GatewayHttp, MetadataIsReadFromTheHeader) {
   RawClient other = connect();
   other.send(post("/v3/kv/put", R"({"key":"YQ=="})", "Grpc-Metadata-rallypoint-idempotency-key: twice\r\n"));
   EXPECT_EQ(backend.next<V3Write>()->idempotency_key, "twice");
+}
+
+TEST_F(V3GatewayHttp, TheCallersDeadlineReachesTheNode) {
+  start();
+  RawClient client = connect();
+  client.send(post("/v3/kv/put", R"({"key":"YQ=="})", "Grpc-Timeout: 1500m\r\n"));
+  EXPECT_EQ(backend.next<V3Write>()->timeout, Duration::millis(1500));
+  RawClient other = connect();
+  other.send(post("/v3/kv/range", R"({"key":"YQ=="})"));
+  EXPECT_EQ(backend.next<V3Read>()->timeout, Duration());
+  EXPECT_THAT(connect().ask(post("/v3/kv/put", R"({"key":"YQ=="})", "Grpc-Timeout: soon\r\n")),
+              AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("malformed grpc-timeout")));
 }
 
 TEST_F(V3GatewayHttp, ABodyMayBeLargerThanARequestByWhatBase64Adds) {

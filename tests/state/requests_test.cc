@@ -96,6 +96,36 @@ TEST_F(RequestsTest, ALostProposalIsTriedAgainAfterAWhile) {
   EXPECT_EQ(requests.take_proposals(now), first);
 }
 
+TEST_F(RequestsTest, ACallersOwnDeadlineEndsItsRequestJustBefore) {
+  V3Write write;
+  write.call = {&sink, 1};
+  write.kind = V3WriteKind::kPut;
+  write.timeout = Duration::millis(300);
+  take(std::move(write));
+  V3Read read;
+  read.call = {&sink, 2};
+  read.message = std::make_unique<etcdserverpb::RangeRequest>();
+  read.timeout = Duration::millis(400);
+  take(std::move(read));
+  take(V3KeepAlive{{&sink, 3}, 7});  // as long as the node itself waits: 7 s
+  requests.take_proposals(now);
+  const auto ended_at = [&](int milliseconds) {
+    requests.expire(now + Duration::millis(milliseconds), at());
+    requests.flush();
+    return sink.replies.size();
+  };
+  EXPECT_EQ(ended_at(239), 0u);
+  EXPECT_EQ(ended_at(241), 1u);
+  EXPECT_EQ(std::get<Status>(sink.replies[0].body).message(), "etcdserver: request timed out");
+  EXPECT_EQ(std::get<Status>(sink.replies[0].body).code(), Code::kOutcomeUnknown) << "it was proposed";
+  EXPECT_EQ(ended_at(319), 1u);
+  EXPECT_EQ(ended_at(321), 2u);
+  EXPECT_EQ(std::get<Status>(sink.replies[1].body).code(), Code::kUnavailable);
+  EXPECT_EQ(ended_at(6999), 2u);
+  EXPECT_EQ(ended_at(7001), 3u);
+  EXPECT_EQ(requests.writes_waiting(), 0u);
+}
+
 TEST_F(RequestsTest, ALosingCompareIsConfirmedByAReadAndCostsNoEntry) {
   write(put_request("/k", "v"));
   commit(requests.take_proposals(now));

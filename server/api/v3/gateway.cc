@@ -7,6 +7,7 @@
 #include "server/api/v2_json.h"
 #include "server/api/v3/handler.h"
 #include "server/api/v3/json.h"
+#include "server/rpc/grpc_timeout.h"
 
 namespace rallypoint::server::v3 {
 namespace {
@@ -65,6 +66,12 @@ class GatewayCall final : public Exchange, public Rpc {
 
   /// Gives the handler the body's messages. May be over when it returns.
   void start() {
+    // The node answers before the caller's end; a stream lasts as long as its client.
+    if (const std::string_view timeout = metadata("grpc-timeout"); !timeout.empty()) {
+      const auto time = parse_grpc_timeout(timeout);
+      if (!time) return fail(Status::invalid_argument(std::string(kMalformedTimeout)));
+      time_left_ = *time;
+    }
     std::string_view rest = request_.body;
     if (!method_.client_streams) return give(rest);
     while (!over_) {
@@ -133,7 +140,7 @@ class GatewayCall final : public Exchange, public Rpc {
       if (key == name) return value;
     return {};
   }
-  Duration time_left() const override { return {}; }
+  Duration time_left() const override { return time_left_; }
   Backend& backend() override { return backend_; }
   void wake_after(Duration delay) override { responder_.wake_after(delay); }
 
@@ -162,6 +169,7 @@ class GatewayCall final : public Exchange, public Rpc {
   Responder& responder_;
   Backend& backend_;
   Call call_;
+  Duration time_left_;  // as of the request, which goes to the node at once
   std::string answer_;  // of a method with one
   bool over_ = false;
   bool unreadable_ = false;  // part of the answer
