@@ -11,13 +11,14 @@ namespace {
 size_t live_bytes = 0;
 }
 
-void* operator new(size_t size) {
+// Not inlined: g++ would take malloc and free for a mismatched pair.
+[[gnu::noinline]] void* operator new(size_t size) {
   void* memory = std::malloc(size);
   if (memory == nullptr) std::abort();
   live_bytes += malloc_usable_size(memory) + sizeof(size_t);  // and the allocator's own word
   return memory;
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   if (memory != nullptr) live_bytes -= malloc_usable_size(memory) + sizeof(size_t);
   std::free(memory);
 }

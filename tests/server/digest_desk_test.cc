@@ -63,8 +63,11 @@ TEST_P(OneOfThree, StopsWhenItsStateIsNotTheOthers) {
   ASSERT_TRUE(cluster.run_until([&] { return node.answered(read); }));
   EXPECT_TRUE(std::holds_alternative<Bytes>(node.answers.by_token[read].front().body));
   cluster.run(Duration::seconds(30));
-  for (auto& other : cluster.nodes)
-    if (other->id != NodeId(odd)) EXPECT_TRUE(other->diverged.is_ok());
+  for (auto& other : cluster.nodes) {
+    if (other->id != NodeId(odd)) {
+      EXPECT_TRUE(other->diverged.is_ok());
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(LeaderOrFollower, OneOfThree, testing::Values(1, 2, 3));
