@@ -20,39 +20,10 @@ namespace {
 
 constexpr uint32_t kIdentityVersion = 1;
 
-DirectoryId random_directory_id() {
-  std::random_device device;
-  uint64_t value = 0;
-  while (value == 0) value = static_cast<uint64_t>(device()) << 32 | device();
-  return DirectoryId(value);
-}
-
 std::string hex(uint64_t value) {
   char text[17];
   std::snprintf(text, sizeof text, "%llx", static_cast<unsigned long long>(value));
   return text;
-}
-
-/// identity = crc:u32 pb::Identity
-Status write_identity(storage::FileSystem& fs, const std::string& data_dir, const Identity& identity) {
-  pb::Identity row;
-  row.set_version(kIdentityVersion);
-  row.set_directory_id(identity.directory.value());
-  row.set_cluster_id(identity.cluster_id);
-  row.set_member_id(identity.member.value());
-  row.set_name(identity.name);
-  const std::string body = row.SerializeAsString();
-  const uint32_t crc = crc32c(0, body);
-  std::string bytes(reinterpret_cast<const char*>(&crc), sizeof crc);
-  bytes += body;
-  const std::string path = data_dir + "/identity", part = path + ".part";
-  auto file = fs.open(part, storage::FileSystem::Mode::kCreateOrOpen);
-  if (!file.is_ok()) return file.status();
-  RALLY_RETURN_IF_ERROR((*file)->truncate(0));
-  RALLY_RETURN_IF_ERROR((*file)->write_at(0, bytes));
-  RALLY_RETURN_IF_ERROR((*file)->sync());
-  RALLY_RETURN_IF_ERROR(fs.rename(part, path));
-  return fs.sync_directory(data_dir);
 }
 
 Result<Identity> read_identity(storage::FileSystem& fs, const std::string& path) {
@@ -172,6 +143,35 @@ Status reconcile(Bootstrapped& node, storage::Wal::Recovered& recovered) {
 }
 
 }  // namespace
+
+DirectoryId random_directory_id() {
+  std::random_device device;
+  uint64_t value = 0;
+  while (value == 0) value = static_cast<uint64_t>(device()) << 32 | device();
+  return DirectoryId(value);
+}
+
+/// identity = crc:u32 pb::Identity
+Status write_identity(storage::FileSystem& fs, const std::string& data_dir, const Identity& identity) {
+  pb::Identity row;
+  row.set_version(kIdentityVersion);
+  row.set_directory_id(identity.directory.value());
+  row.set_cluster_id(identity.cluster_id);
+  row.set_member_id(identity.member.value());
+  row.set_name(identity.name);
+  const std::string body = row.SerializeAsString();
+  const uint32_t crc = crc32c(0, body);
+  std::string bytes(reinterpret_cast<const char*>(&crc), sizeof crc);
+  bytes += body;
+  const std::string path = data_dir + "/identity", part = path + ".part";
+  auto file = fs.open(part, storage::FileSystem::Mode::kCreateOrOpen);
+  if (!file.is_ok()) return file.status();
+  RALLY_RETURN_IF_ERROR((*file)->truncate(0));
+  RALLY_RETURN_IF_ERROR((*file)->write_at(0, bytes));
+  RALLY_RETURN_IF_ERROR((*file)->sync());
+  RALLY_RETURN_IF_ERROR(fs.rename(part, path));
+  return fs.sync_directory(data_dir);
+}
 
 Result<std::unique_ptr<DirectoryLock>> DirectoryLock::acquire(const std::string& directory) {
   const std::string path = directory + "/LOCK";

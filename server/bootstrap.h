@@ -57,6 +57,11 @@ uint64_t cluster_id_of(const Options& options);
 /// Of a new cluster: all members as voters whose directories are not known yet, names and URLs in the context.
 raft::Membership bootstrap_membership(const Options& options);
 
+/// Never 0.
+DirectoryId random_directory_id();
+/// Makes the directory the member's, durably; goes last.
+Status write_identity(storage::FileSystem& file_system, const std::string& data_dir, const Identity& identity);
+
 Result<Bootstrapped> bootstrap(const Options& options, storage::FileSystem& file_system,
                                const JoinTools& join_tools = real_join_tools());
 

@@ -5,11 +5,13 @@
 
 #include <cstdio>
 #include <optional>
+#include <string_view>
 
 #include "server/bootstrap.h"
 #include "server/node.h"
 #include "server/obs/logging.h"
 #include "server/options.h"
+#include "server/restore.h"
 #include "server/rpc/early_listen.h"
 #include "server/rpc/http_server.h"
 #include "server/shared_loop.h"
@@ -32,9 +34,36 @@ std::string joined(const std::vector<Url>& urls) {
   return text;
 }
 
+/// rallypoint snapshot restore FILE [options of the node that is to serve it]
+int restore(int argc, char** argv) {
+  if (argc < 4 || argv[3][0] == '-') {
+    std::fputs("usage: rallypoint snapshot restore FILE [--data-dir PATH] [--name NAME] [--initial-advertise-peer-urls URLS] ...\n"
+               "Makes the data directory of a cluster of one from a file that `etcdctl snapshot save` wrote.\n", stderr);
+    return 2;
+  }
+  ParsedOptions parsed = parse_options(argc - 3, argv + 3);  // the file stands where the program's name would
+  std::fputs(parsed.out.c_str(), stdout);
+  std::fputs(parsed.error.c_str(), stderr);
+  if (!parsed.options) return parsed.exit_code;
+  storage::PosixFileSystem file_system;
+  auto restored = restore_snapshot(*parsed.options, file_system, argv[3]);
+  if (!restored.is_ok()) {
+    std::fprintf(stderr, "can't restore: %s\n", restored.status().message().c_str());
+    return 1;
+  }
+  std::printf("restored %s into %s: %llu rows, up to log index %llu\nStart it with: rallypoint --data-dir %s --name %s ... (the same options); then add members.\n",
+              argv[3], parsed.options->data_dir.c_str(), static_cast<unsigned long long>(restored->rows),
+              static_cast<unsigned long long>(restored->index.value()), parsed.options->data_dir.c_str(), parsed.options->name.c_str());
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc >= 3 && std::string_view(argv[1]) == "snapshot" && std::string_view(argv[2]) == "restore") {
+    close_early_listeners();
+    return restore(argc, argv);
+  }
   ParsedOptions parsed = parse_options(argc, argv);
   std::fputs(parsed.out.c_str(), stdout);
   std::fputs(parsed.error.c_str(), stderr);

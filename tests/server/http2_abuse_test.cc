@@ -155,7 +155,9 @@ TEST_F(Http2Abuse, AHeaderBombIsBounded) {
     client.send(flood);
   }
   client.alive();
-  EXPECT_LT(resident_bytes() - before, 64 << 20) << "2000 streams with 57 kB of headers each would be 114 MB";
+  if (kMemoryIsOurs) {
+    EXPECT_LT(resident_bytes() - before, 64 << 20) << "2000 streams with 57 kB of headers each would be 114 MB";
+  }
   expect_healthy();
 }
 
@@ -217,7 +219,9 @@ TEST_F(Http2Abuse, AStreamFloodIsRefusedBeyondTheLimit) {
   std::vector<int32_t> streams;
   for (uint32_t i = 0; i < most; ++i) streams.push_back(client.open(kWatchPath));
   ASSERT_TRUE(client.alive());
-  EXPECT_LT(resident_bytes() - before, 64 << 20) << "6.4 kB for each of them";
+  if (kMemoryIsOurs) {
+    EXPECT_LT(resident_bytes() - before, 64 << 20) << "6.4 kB for each of them";
+  }
   const int32_t over = client.open(kWatchPath);
   while (!client.streams[over].reset && !client.goaway && client.receive()) {
   }
@@ -235,7 +239,9 @@ TEST_F(Http2Abuse, EmptyFramesCostNoMemory) {
   const int64_t before = resident_bytes();
   for (int i = 0; i < 20; ++i) client.send(flood);
   client.alive();
-  EXPECT_LT(resident_bytes() - before, 16 << 20);
+  if (kMemoryIsOurs) {
+    EXPECT_LT(resident_bytes() - before, 16 << 20);
+  }
   expect_healthy();
 }
 
@@ -253,7 +259,9 @@ TEST_F(Http2Abuse, HalfSentMessagesOfManyStreamsAreBounded) {
   ASSERT_TRUE(client.goaway);
   EXPECT_EQ(*client.goaway, uint32_t{NGHTTP2_ENHANCE_YOUR_CALM});
   EXPECT_THAT(client.goaway_text, HasSubstr("half sent messages"));
-  EXPECT_LT(resident_bytes() - before, 160 << 20);
+  if (kMemoryIsOurs) {
+    EXPECT_LT(resident_bytes() - before, 160 << 20);
+  }
   expect_healthy();
 }
 
@@ -285,7 +293,9 @@ TEST_F(Http2Abuse, IdleConnectionsAreSmall) {
   }
   for (auto& client : clients) ASSERT_TRUE(client->alive());
   // Server and client together; the library's own state is 20 kB of it.
-  EXPECT_LT((resident_bytes() - before) / kConnections, 40 << 10);
+  if (kMemoryIsOurs) {
+    EXPECT_LT((resident_bytes() - before) / kConnections, 40 << 10);
+  }
   expect_healthy();
 }
 
