@@ -70,28 +70,12 @@ ClusterFacts facts_of(const StateMachine& machine, uint64_t cluster_id) {
   return facts;
 }
 
-/// Members that only the log knows yet. Whoever restarts must be able to answer them: they may be the ones that say what
-/// is committed, and until then the state does not know them.
-void add_logged_peers(const std::vector<raft::Entry>& entries, std::vector<PeerAddress>& peers) {
-  for (const raft::Entry& entry : entries) {
-    if (entry.kind != raft::EntryKind::kMembership) continue;
-    auto membership = raft::decode_membership(entry.payload);
-    if (!membership.is_ok()) continue;  // bootstrap has looked at all of them
-    for (PeerAddress& peer : peers_of(cluster_info_of(*membership))) {
-      const auto known = std::find_if(peers.begin(), peers.end(), [&](const PeerAddress& other) { return other.id == peer.id; });
-      if (known != peers.end()) *known = std::move(peer);
-      else peers.push_back(std::move(peer));
-    }
-  }
-}
-
 }  // namespace
 
 Node::Node(const Options& options, storage::FileSystem& file_system, Bootstrapped bootstrapped, SharedLoop* shared)
     : options_(options), lock_(std::move(bootstrapped.lock)), cluster_id_(bootstrapped.identity.cluster_id), shared_(shared) {
   const Identity& identity = bootstrapped.identity;
   first_facts_ = facts_of(*bootstrapped.machine, cluster_id_);
-  add_logged_peers(bootstrapped.restored.entries, first_facts_.peers);
 
   TransportOptions transport;
   transport.cluster_id = identity.cluster_id;

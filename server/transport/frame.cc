@@ -84,17 +84,46 @@ std::string encode_hello(const Hello& hello) {
   put(hello.to.value(), out);
   put(hello.directory.value(), out);
   put(hello.founding, out);
+  const size_t count_at = out.size();
+  out.push_back(0);
+  for (const std::string& endpoint : hello.endpoints) {
+    if (endpoint.size() > UINT8_MAX || static_cast<size_t>(out[count_at]) == kHelloEndpointsMax) continue;
+    ++out[count_at];
+    out.push_back(static_cast<char>(endpoint.size()));
+    out += endpoint;
+  }
   return out;
 }
+
+namespace {
+/// What stands behind the founding.
+Result<std::vector<std::string>> decode_endpoints(std::string_view bytes) {
+  std::vector<std::string> endpoints;
+  if (bytes.empty()) return endpoints;
+  const auto count = static_cast<uint8_t>(bytes[0]);
+  bytes.remove_prefix(1);
+  if (count > kHelloEndpointsMax) return Status::invalid_argument("hello with " + std::to_string(count) + " endpoints");
+  for (uint8_t i = 0; i < count; ++i) {
+    const size_t size = bytes.empty() ? 0 : static_cast<uint8_t>(bytes[0]);
+    if (bytes.size() < 1 + size || size == 0) return Status::invalid_argument("hello with a malformed endpoint");
+    endpoints.emplace_back(bytes.substr(1, size));
+    bytes.remove_prefix(1 + size);
+  }
+  return endpoints;
+}
+}  // namespace
 
 Result<Hello> decode_hello(std::string_view body) {
   if (body.size() < kHelloBytes) return too_short("hello", body.size(), kHelloBytes);
   if (body.substr(0, kMagic.size()) != kMagic) return Status::invalid_argument("hello without its magic number");
   const auto lane = static_cast<uint8_t>(body[6]);
   if (lane >= kLanes) return Status::invalid_argument("hello for unknown lane " + std::to_string(lane));
+  const bool has_founding = body.size() >= kHelloBytes + 8;
+  auto endpoints = decode_endpoints(has_founding ? body.substr(kHelloBytes + 8) : std::string_view());
+  if (!endpoints.is_ok()) return endpoints.status();
   return Hello{get<uint16_t>(body, 4),          static_cast<Lane>(lane),          get<uint64_t>(body, 8),
                NodeId(get<uint64_t>(body, 16)), NodeId(get<uint64_t>(body, 24)), DirectoryId(get<uint64_t>(body, 32)),
-               body.size() < kHelloBytes + 8 ? 0 : get<uint64_t>(body, kHelloBytes)};
+               has_founding ? get<uint64_t>(body, kHelloBytes) : 0, std::move(*endpoints)};
 }
 
 std::string encode_query() {

@@ -11,14 +11,14 @@
 // sends Raft and App frames, and both send KeepAlive when they have nothing to say.
 //
 //   Hello:   magic "RLYP" | version u16 | lane u8 | zero u8 | cluster u64 | from u64 | to u64 | directory u64 |
-//            founding u64
+//            founding u64 | endpoints u8 | (size u8 | endpoint)*
 //   Welcome: version u16 | zero u8 x6 | directory u64
 //   Reject:  reason u8 | text
 //   App:     type u8 | payload
 //   Raft:    one message, raft/wire.h
 //
 // A longer Hello or Welcome than this one is accepted and its tail ignored, so that a later version can add to it; what
-// a shorter one of an earlier version lacks is 0 (founding).
+// a shorter one of an earlier version lacks is 0 or empty (founding, endpoints).
 //
 // Instead of a Hello, a node that does not know its cluster yet sends Query (magic, version) and gets one Cluster frame
 // (server/cluster_info.proto: ClusterAnswer), and the end.
@@ -38,7 +38,8 @@
 namespace rallypoint::server {
 
 constexpr size_t kFrameHeadBytes = 12;
-constexpr size_t kHelloBytes = 40;  ///< of the first version; founding follows
+constexpr size_t kHelloBytes = 40;  ///< of the first version; founding and endpoints follow
+constexpr size_t kHelloEndpointsMax = 8;  ///< more are not told; nor is one of more than 255 bytes
 constexpr size_t kWelcomeBytes = 16;
 constexpr uint16_t kPeerProtocolVersion = 1;
 
@@ -76,6 +77,7 @@ struct Hello {
   NodeId to;
   DirectoryId directory;
   uint64_t founding = 0;  ///< which founding of the cluster the caller knows (StateMachine::founding); 0 = none yet
+  std::vector<std::string> endpoints;  ///< where the caller can be dialled, host:port: it may be one that the called does not know yet
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 std::string encode_hello(const Hello& hello);

@@ -39,6 +39,8 @@ class Inbound final : public Connection::Owner {
   [[nodiscard]] bool is_welcome() const { return !judge().has_value(); }
   [[nodiscard]] bool is_open() const { return connection_->is_open(); }
   [[nodiscard]] NodeId peer() const { return hello_.from; }
+  /// Where it says that it can be dialled.
+  [[nodiscard]] const std::vector<HostPort>& endpoints() const { return hello_.endpoints; }
   [[nodiscard]] Lane lane() const { return hello_.lane; }
   [[nodiscard]] const std::string& remote() const { return remote_; }
 

@@ -159,9 +159,15 @@ void Link::on_connected() {
   connection_ = std::make_shared<Connection>(context_, std::move(socket_), *this);
   const TransportOptions& options = context_.options;
   connection_->enqueue(FrameType::kHello, encode_hello({kPeerProtocolVersion, lane_, options.cluster_id, options.self,
-                                                        peer_, options.directory, context_.facts.founding}));
+                                                        peer_, options.directory, context_.facts.founding, own_endpoints()}));
   connection_->start();
   connection_->flush();
+}
+
+std::vector<HostPort> Link::own_endpoints() const {
+  for (const PeerAddress& peer : context_.facts.peers)
+    if (peer.id == context_.options.self) return peer.endpoints;
+  return {};
 }
 
 void Link::dial_failed(const std::string& why, bool refused) {

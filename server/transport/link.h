@@ -69,6 +69,8 @@ class Link final : public Connection::Owner, public std::enable_shared_from_this
   void connect_from(size_t candidate);
   void on_connected();
   void on_connect_failed(const boost::system::error_code& error, size_t candidate);
+  /// Where others find this member, as far as it knows: told in every hello.
+  [[nodiscard]] std::vector<HostPort> own_endpoints() const;
   void dial_failed(const std::string& why, bool refused);
   void retry_after(Duration delay);
   Duration next_backoff();

@@ -171,26 +171,36 @@ void Transport::Loop::apply_facts(ClusterFacts facts) {
 
 void Transport::Loop::apply_peers(const std::vector<PeerAddress>& peers) {
   for (auto it = peers_.begin(); it != peers_.end();) {
-    const bool stays = std::any_of(peers.begin(), peers.end(), [&](const auto& peer) { return peer.id == it->first; });
-    if (stays) {
-      ++it;
-      continue;
-    }
-    for (auto& link : it->second.links) {
-      if (link->is_up()) stats_.links_up.fetch_sub(1, std::memory_order_relaxed);
-      link->close();
-    }
-    it = peers_.erase(it);
+    const bool is_member = std::any_of(peers.begin(), peers.end(), [&](const auto& peer) { return peer.id == it->first; });
+    if (is_member) it->second.is_guest = false;
+    it = is_member || it->second.is_guest ? std::next(it) : drop_peer(it);
   }
   for (const PeerAddress& address : peers) {
     if (address.id == options_.self || address.id.is_zero()) continue;
-    Peer& peer = peers_[address.id];
-    for (Lane lane : {Lane::kUrgent, Lane::kBulk}) {
-      auto& link = peer.links[static_cast<size_t>(lane)];
-      if (!link) link = std::make_shared<Link>(context_, address.id, lane, *this);
-      link->set_endpoints(address.endpoints);
-    }
+    add_peer(address);
   }
+}
+
+Transport::Loop::Peer& Transport::Loop::add_peer(const PeerAddress& address) {
+  Peer& peer = peers_[address.id];
+  for (Lane lane : {Lane::kUrgent, Lane::kBulk}) {
+    auto& link = peer.links[static_cast<size_t>(lane)];
+    if (!link) link = std::make_shared<Link>(context_, address.id, lane, *this);
+    link->set_endpoints(address.endpoints);
+  }
+  return peer;
+}
+
+std::unordered_map<NodeId, Transport::Loop::Peer>::iterator Transport::Loop::drop_peer(std::unordered_map<NodeId, Peer>::iterator peer) {
+  for (auto& link : peer->second.links) {
+    if (link->is_up()) stats_.links_up.fetch_sub(1, std::memory_order_relaxed);
+    link->close();
+  }
+  return peers_.erase(peer);
+}
+
+bool Transport::Loop::is_connected_to_us(NodeId peer) const {
+  return std::any_of(inbound_.begin(), inbound_.end(), [&](const auto& one) { return one->is_greeted() && one->peer() == peer; });
 }
 
 void Transport::Loop::on_link_up(NodeId id, Lane) {
@@ -308,6 +318,8 @@ void Transport::Loop::remove_later(Inbound& inbound) {
   // It may be in one of its own functions just now.
   asio::post(io_, [keep = std::move(*it)] {});
   inbound_.erase(it);
+  if (const auto guest = peers_.find(inbound.peer()); guest != peers_.end() && guest->second.is_guest && !is_connected_to_us(guest->first))
+    drop_peer(guest);
   stats_.inbound.store(inbound_.size(), std::memory_order_relaxed);
 }
 
@@ -316,6 +328,10 @@ void Transport::Loop::on_inbound_hello(Inbound& inbound) {
   // right now, nobody could be elected before the back-off ends.
   if (const auto peer = peers_.find(inbound.peer()); peer != peers_.end())
     for (const auto& link : peer->second.links) link->dial_now();
+  // One that is not known here may be known to all the others, and lead them: whoever was away learns of it only from
+  // the log that it brings, and it brings more only when it is answered.
+  else if (!inbound.endpoints().empty())
+    add_peer({inbound.peer(), inbound.endpoints()}).is_guest = true;
   // The peer dials a lane again only after it gave the old connection up, whatever that one looks like from here.
   const auto old = std::find_if(inbound_.begin(), inbound_.end(), [&](const auto& one) {
     return one.get() != &inbound && one->is_greeted() && one->peer() == inbound.peer() && one->lane() == inbound.lane();

@@ -41,6 +41,7 @@ class Transport::Loop final : public Link::Events, public Inbound::Events {
     std::array<std::shared_ptr<Link>, kLanes> links;
     bool lost_told = false;
     bool up_told = false;
+    bool is_guest = false;  ///< not among the facts' peers; known by its hello, for as long as it is connected
   };
   struct App {
     NodeId to;
@@ -57,6 +58,9 @@ class Transport::Loop final : public Link::Events, public Inbound::Events {
 
   void apply_facts(ClusterFacts facts);
   void apply_peers(const std::vector<PeerAddress>& peers);
+  Peer& add_peer(const PeerAddress& address);
+  std::unordered_map<NodeId, Peer>::iterator drop_peer(std::unordered_map<NodeId, Peer>::iterator peer);
+  [[nodiscard]] bool is_connected_to_us(NodeId peer) const;
   void on_link_up(NodeId peer, Lane lane) override;
   void on_link_down(NodeId peer, Lane lane) override;
   void on_link_refused(NodeId peer, Lane lane) override;

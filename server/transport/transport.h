@@ -82,7 +82,7 @@ class TransportHandler {
 
 /// What a member knows of its cluster and tells others, or checks them by.
 struct ClusterFacts {
-  std::vector<PeerAddress> peers;  ///< whom to dial from now on; an entry for self is ignored
+  std::vector<PeerAddress> peers;  ///< whom to dial from now on; the entry for self is what others are told
   std::vector<NodeId> removed;     ///< whom to turn away for good
   uint64_t founding = 0;           ///< told in every hello (frame.h)
   Bytes answer;                    ///< to a node that asks which cluster this is
@@ -122,7 +122,8 @@ class Transport {
   void set_cluster(ClusterFacts facts);
   void set_peers(std::vector<PeerAddress> peers) { set_cluster({std::move(peers), {}, 0, {}}); }
 
-  /// Each goes to its `to`; unknown or unreachable = dropped and counted.
+  /// Each goes to its `to`, a member or somebody who is connected and said where it can be dialled; unknown or
+  /// unreachable = dropped and counted.
   void send(std::vector<raft::Message>&& messages);
   /// For the node's own use (forwarded proposals and their answers): delivered in order or dropped. `payload` is not
   /// copied, and must fit into frame_bytes_max.

@@ -89,6 +89,22 @@ def test_removing_the_leader_elects_another(cluster):
     write_until_done(others[0], "/after")
 
 
+def test_who_was_away_while_all_others_were_replaced_comes_back(cluster, only_own):
+    """Nobody that it remembers lives, and the leader that calls it is one that it has never heard of."""
+    away, *old = cluster.nodes[:3]
+    away.kill()
+    new = [add(cluster), add(cluster)]
+    for node in old:
+        answer = change(new[0], "DELETE", "/" + id_of(node, new[0]))
+        assert answer.status == 204, f"{answer}"
+        node.kill()
+    write_until_done(new[1], "/meanwhile")
+    away.start().wait_healthy(30)
+    assert away.read("/meanwhile").status == 200
+    new[0].kill()
+    write_until_done(away, "/with-it")  # two of three: it is needed, and votes
+
+
 def test_every_member_is_replaced_one_after_the_other_under_load(cluster):
     writer = KeyWriter("rolling", cluster.nodes[:])
     writer.start()

@@ -112,15 +112,29 @@ TEST(Frame, AHttpRequestIsCalledByItsName) {
 }
 
 TEST(Frame, HelloWelcomeAndRejectSurviveTheWay) {
-  const Hello hello{kPeerProtocolVersion, Lane::kBulk, 7, NodeId(UINT64_MAX), NodeId(9), DirectoryId(10), 11};
-  EXPECT_EQ(encode_hello(hello).size(), kHelloBytes + 8);
+  const Hello hello{kPeerProtocolVersion, Lane::kBulk, 7, NodeId(UINT64_MAX), NodeId(9), DirectoryId(10), 11, {"10.0.0.1:2380", "[::1]:2380"}};
+  EXPECT_EQ(encode_hello(hello).size(), kHelloBytes + 8 + 1 + 14 + 11);
   EXPECT_EQ(decode_hello(encode_hello(hello).substr(0, kHelloBytes)).value().founding, 0u) << "of the first version";
+  EXPECT_TRUE(decode_hello(encode_hello(hello).substr(0, kHelloBytes + 8)).value().endpoints.empty()) << "of the second";
   EXPECT_EQ(decode_hello(encode_hello(hello)).value(), hello);
   EXPECT_EQ(decode_hello(encode_hello(hello) + "of a later version").value(), hello);
   EXPECT_EQ(decode_welcome(encode_welcome({kPeerProtocolVersion, DirectoryId(4)})).value().directory, DirectoryId(4));
   const Reject reject = decode_reject(encode_reject({RejectReason::kWrongCluster, "no\nforged line"})).value();
   EXPECT_EQ(reject.reason, RejectReason::kWrongCluster);
   EXPECT_EQ(reject.text, "no?forged line");
+}
+
+TEST(Frame, AHelloTellsSoManyEndpointsAndCutOnesAreErrors) {
+  Hello hello{kPeerProtocolVersion, Lane::kBulk, 7, NodeId(8), NodeId(9), DirectoryId(10), 11};
+  hello.endpoints = {std::string(256, 'x')};
+  for (size_t i = 0; i <= kHelloEndpointsMax; ++i) hello.endpoints.push_back("host" + std::to_string(i) + ":1");
+  const std::string bytes = encode_hello(hello);
+  const std::vector<std::string> told(hello.endpoints.begin() + 1, hello.endpoints.end() - 1);
+  EXPECT_EQ(decode_hello(bytes).value().endpoints, told);
+  for (size_t size = kHelloBytes + 9; size < bytes.size(); ++size) EXPECT_FALSE(decode_hello(bytes.substr(0, size)).is_ok()) << size;
+  std::string many = bytes;
+  many[kHelloBytes + 8] = kHelloEndpointsMax + 1;
+  EXPECT_FALSE(decode_hello(many + std::string("\1x")).is_ok());
 }
 
 TEST(Frame, DamagedHandshakesAreErrors) {

@@ -41,6 +41,39 @@ TEST(Transport, MessagesOfOneLaneArriveInOrderAndUnchanged) {
   EXPECT_TRUE(c.recorder.look([&] { return c.recorder.messages.empty(); }));
 }
 
+TEST(Transport, AMemberThatOnlyTheCallerKnowsIsAnsweredWhileItIsConnected) {
+  TestNode b(test_options(2));
+  b.know({{b.id, {b.address()}}});
+  {
+    TestNode a(test_options(1));
+    a.know({{a.id, {a.address()}}, {b.id, {b.address()}}});
+    ASSERT_TRUE(b.wait_up(a.id));
+    b.transport.send({heartbeat(b.id, a.id, 1)});
+    ASSERT_TRUE(a.recorder.wait([&] { return !a.recorder.messages.empty(); }));
+    EXPECT_EQ(a.recorder.messages.at(0), heartbeat(b.id, a.id, 1));
+    // Facts that do not name it do not end it, and those that do make it a member like any other.
+    b.know({{b.id, {b.address()}}});
+    b.transport.send({heartbeat(b.id, a.id, 2)});
+    ASSERT_TRUE(a.recorder.wait([&] { return a.recorder.messages.size() == 2; }));
+    b.know({{b.id, {b.address()}}, {a.id, {a.address()}}});
+    b.transport.send({heartbeat(b.id, a.id, 3)});
+    ASSERT_TRUE(a.recorder.wait([&] { return a.recorder.messages.size() == 3; }));
+    EXPECT_EQ(b.recorder.look([&] { return b.recorder.up.size(); }), 1u);
+    b.know({{b.id, {b.address()}}});
+  }
+  EXPECT_TRUE(eventually([&] { return b.transport.stats().inbound == 0 && b.transport.stats().links_up == 0; }));
+}
+
+TEST(Transport, WhoDoesNotSayWhereItIsIsNotDialled) {
+  TestNode a(test_options(1)), b(test_options(2));
+  b.know({{b.id, {b.address()}}});
+  a.know({{b.id, {b.address()}}});  // nothing of itself
+  ASSERT_TRUE(a.wait_up(b.id));
+  b.transport.send({heartbeat(b.id, a.id, 1)});
+  EXPECT_TRUE(eventually([&] { return b.transport.stats().dropped_messages == 1; }));
+  EXPECT_EQ(b.transport.stats().links_up, 0u);
+}
+
 TEST(Transport, BatchesFromManyThreadsAllArrive) {
   TestNode a(test_options(1)), b(test_options(2));
   introduce({&a, &b});
