@@ -97,6 +97,9 @@ std::string_view help_examples() {
       --listen-client-urls http://127.0.0.1:N2379 --listen-peer-urls http://127.0.0.1:N2380 \
       --initial-cluster n1=http://127.0.0.1:12380,n2=http://127.0.0.1:22380,n3=http://127.0.0.1:32380
 
+  A cluster of one from what etcdctl snapshot save wrote; start it with the same options, then add members:
+    rallypoint snapshot restore FILE --data-dir /tmp/new
+
   torchrun over it:
     torchrun --nnodes=2 --nproc-per-node=1 --rdzv-backend=etcd-v2 \
       --rdzv-endpoint=127.0.0.1:12379 --rdzv-id=job1 train.py

@@ -7,6 +7,7 @@
 
 #include "raft/types.h"
 #include "server/bootstrap.h"
+#include "server/snapshotter.h"
 #include "server/state/command.pb.h"
 #include "server/state/rows.h"
 #include "storage/engine/rocks_engine.h"
@@ -18,9 +19,7 @@
 namespace rallypoint::server {
 namespace {
 
-constexpr uint64_t kDigestBytes = 32;  ///< SHA-256, behind the dump, as etcd has it
 constexpr uint64_t kPieceBytes = 1 << 20;
-constexpr size_t kPageBytes = 512;  ///< etcd's tools refuse a file that is not whole pages and a digest
 
 /// The dump without the digest behind it, which it is checked against.
 Status copy_checked(storage::FileSystem& fs, const std::string& from, const std::string& to) {
@@ -28,13 +27,13 @@ Status copy_checked(storage::FileSystem& fs, const std::string& from, const std:
   if (!source.is_ok()) return Status::failed_precondition("can't read " + from + ": " + source.status().message());
   auto size = (*source)->size();
   if (!size.is_ok()) return size.status();
-  if (*size <= kDigestBytes) return Status::data_loss(from + " is no snapshot: it is " + std::to_string(*size) + " bytes long");
+  if (*size <= kSnapshotDigestBytes) return Status::data_loss(from + " is no snapshot: it is " + std::to_string(*size) + " bytes long");
   auto target = fs.open(to, storage::FileSystem::Mode::kCreateOrOpen);
   if (!target.is_ok()) return target.status();
   RALLY_RETURN_IF_ERROR((*target)->truncate(0));
   std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> digest{EVP_MD_CTX_new(), EVP_MD_CTX_free};
   EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr);
-  const uint64_t dump_bytes = *size - kDigestBytes;
+  const uint64_t dump_bytes = *size - kSnapshotDigestBytes;
   std::string end;
   for (uint64_t at = 0; at < dump_bytes;) {
     auto piece = (*source)->read_at(at, std::min(kPieceBytes, dump_bytes - at));
@@ -43,11 +42,11 @@ Status copy_checked(storage::FileSystem& fs, const std::string& from, const std:
     EVP_DigestUpdate(digest.get(), piece->data(), piece->size());
     RALLY_RETURN_IF_ERROR((*target)->write_at(at, *piece));
     at += piece->size();
-    end = piece->substr(piece->size() - std::min<size_t>(piece->size(), kPageBytes));
+    end = piece->substr(piece->size() - std::min<size_t>(piece->size(), kSnapshotPadBytes));
   }
-  std::string computed(kDigestBytes, '\0');
+  std::string computed(kSnapshotDigestBytes, '\0');
   EVP_DigestFinal_ex(digest.get(), reinterpret_cast<unsigned char*>(computed.data()), nullptr);
-  auto stored = (*source)->read_at(dump_bytes, kDigestBytes);
+  auto stored = (*source)->read_at(dump_bytes, kSnapshotDigestBytes);
   if (!stored.is_ok()) return stored.status();
   if (*stored != computed)
     return Status::data_loss(from + " is damaged, or not a snapshot that Rallypoint saved: the SHA-256 at its end does not fit");
@@ -57,44 +56,20 @@ Status copy_checked(storage::FileSystem& fs, const std::string& from, const std:
   return (*target)->sync();
 }
 
-bool is_left_out(std::string_view key) {
-  for (std::string_view prefix : {rows::kMember, rows::kSession, rows::kAlarm})
-    if (key.starts_with(prefix)) return true;
-  return false;
-}
-
-/// All rows into the empty engine, but those of the old members; the meta row says who the member is now.
-Result<uint64_t> load(storage::FileSystem& fs, const std::string& dump, storage::Engine& engine, const std::string& membership,
-                      DirectoryId directory) {
+/// Takes the old members out of what was loaded; the meta row says who the member is now.
+Status hand_over(storage::Engine& engine, const std::string& membership, DirectoryId directory) {
+  auto row = engine.get(rows::kMeta);
+  if (!row.is_ok()) return row.status();
+  if (!row->has_value()) return Status::data_loss("the snapshot holds no meta row: it is of another kind of state");
+  pb::StateMeta meta;
+  if (!meta.ParseFromString(**row)) return Status::data_loss("the snapshot's meta row is malformed");
+  meta.set_membership(membership);
+  meta.set_founding(directory.value() | 1);
   storage::WriteBatch batch;
-  size_t gathered = 0;
-  bool has_meta = false;
-  const auto write_out = [&] {
-    Status status = engine.write(batch);
-    batch.clear();
-    gathered = 0;
-    return status;
-  };
-  auto info = storage::read_snapshot(fs, dump, [&](std::string_view key, std::string_view value) -> Status {
-    if (is_left_out(key)) return Status::ok();
-    if (key == rows::kMeta) {
-      pb::StateMeta meta;
-      if (!meta.ParseFromArray(value.data(), static_cast<int>(value.size()))) return Status::data_loss("the snapshot's meta row is malformed");
-      meta.set_membership(membership);
-      meta.set_founding(directory.value() | 1);
-      batch.put(std::string(key), meta.SerializeAsString());
-      has_meta = true;
-    } else {
-      batch.put(std::string(key), std::string(value));
-    }
-    gathered += key.size() + value.size();
-    return gathered >= kPieceBytes ? write_out() : Status::ok();
-  });
-  if (!info.is_ok()) return info.status();
-  if (!has_meta) return Status::data_loss("the snapshot holds no meta row: it was taken before anything was written");
-  if (!batch.empty()) RALLY_RETURN_IF_ERROR(write_out());
-  RALLY_RETURN_IF_ERROR(engine.flush());
-  return info->rows;
+  batch.put(std::string(rows::kMeta), meta.SerializeAsString());
+  for (std::string_view table : {rows::kMember, rows::kSession, rows::kAlarm}) batch.erase_range(std::string(table), rows::end_of(table));
+  RALLY_RETURN_IF_ERROR(engine.write(batch));
+  return engine.flush();
 }
 
 }  // namespace
@@ -132,13 +107,15 @@ Result<Restored> restore_snapshot(const Options& options, storage::FileSystem& f
   if (!state.is_ok()) return state.status();
   auto path = state->prepare(point);
   if (!path.is_ok()) return path.status();
-  Result<uint64_t> loaded = Status::internal("not loaded");
+  uint64_t rows = 0;
   {
     auto engine = storage::RocksEngine::open(*path);
     if (!engine.is_ok()) return engine.status();
-    loaded = load(fs, dump, **engine, point.membership, identity.directory);
+    auto loaded = storage::load_snapshot(fs, dump, **engine);
+    if (!loaded.is_ok()) return loaded.status();
+    rows = loaded->rows;
+    RALLY_RETURN_IF_ERROR(hand_over(**engine, point.membership, identity.directory));
   }
-  if (!loaded.is_ok()) return loaded.status();
   RALLY_RETURN_IF_ERROR(state->switch_to(point));
   RALLY_RETURN_IF_ERROR(state->remove_others());
   RALLY_RETURN_IF_ERROR(fs.remove(dump));
@@ -151,7 +128,7 @@ Result<Restored> restore_snapshot(const Options& options, storage::FileSystem& f
   RALLY_RETURN_IF_ERROR(log->wal->append({&write, 1}));
   RALLY_RETURN_IF_ERROR(log->wal->sync());
   RALLY_RETURN_IF_ERROR(write_identity(fs, dir, identity));  // last: from here on it is a member's directory
-  return Restored{identity.cluster_id, identity.member, meta.index, *loaded};
+  return Restored{identity.cluster_id, identity.member, meta.index, rows};
 }
 
 }  // namespace rallypoint::server

@@ -8,9 +8,7 @@
 namespace rallypoint::server {
 namespace {
 constexpr size_t kPartBytes = 256 << 10;
-/// etcdctl takes a file for whole whose size is a multiple of this, and the digest behind it.
-constexpr uint64_t kPadBytes = 512;
-uint64_t padded(uint64_t bytes) { return (bytes + kPadBytes - 1) / kPadBytes * kPadBytes; }
+uint64_t padded(uint64_t bytes) { return (bytes + kSnapshotPadBytes - 1) / kSnapshotPadBytes * kSnapshotPadBytes; }
 }
 
 /// One client's dump. It has a folder of its own, so that the dumps for followers do not sweep it away.
@@ -119,7 +117,7 @@ void Snapshotter::give_part(uint64_t id) {
   Saving& saving = *it->second;
   SnapshotPart part{id, {}, {}, 0, saving.offset >= saving.reader->bytes()};
   if (part.is_last) {
-    part.bytes.resize(32);
+    part.bytes.resize(kSnapshotDigestBytes);
     EVP_DigestFinal_ex(saving.digest.get(), reinterpret_cast<unsigned char*>(part.bytes.data()), nullptr);
   } else if (auto piece = saving.reader->read(saving.offset, kPartBytes); piece.is_ok()) {
     saving.offset += piece->data.size();

@@ -16,6 +16,10 @@
 
 namespace rallypoint::server {
 
+/// A saved file: the dump, zeros up to a multiple of this (by which etcdctl takes a file for whole), and a SHA-256.
+inline constexpr uint64_t kSnapshotPadBytes = 512;
+inline constexpr uint64_t kSnapshotDigestBytes = 32;
+
 /// For a client that saves the state: a dump of its own, given in parts, the SHA-256 of all of it at the end.
 struct SnapshotJob {
   enum class What : uint8_t { kStart, kNext, kEnd };

@@ -1,5 +1,6 @@
 // gRPC calls over real connections, as the protocol's document has them: one request or many, one answer or many, errors,
 // deadlines, cancellation, and what becomes of them when the node stops.
+#include <algorithm>
 #include <set>
 
 #include "tests/server/http2_fixture.h"
@@ -32,6 +33,23 @@ TEST_F(Http2Calls, AUnaryCallHasAHeadAMessageAndTrailers) {
   EXPECT_THAT(got.trailers, ElementsAre(Pair("grpc-status", "0")));
   EXPECT_TRUE(got.ended);
   EXPECT_FALSE(got.reset);
+}
+
+// Go's client of etcd 3.4 sends its endpoint as it was given, scheme and all.
+TEST_F(Http2Calls, TheAuthorityIsTheCallersBusiness) {
+  start();
+  RawH2Client client(server->port());
+  client.greet();
+  for (const char* authority : {"http://127.0.0.1:2379", "endpoint://client-1/127.0.0.1:2379", "a", ""}) {
+    auto fields = RawH2Client::head(kRangePath);
+    std::find_if(fields.begin(), fields.end(), [](const auto& field) { return field.first == ":authority"; })->second = authority;
+    const int32_t stream = client.open(fields);
+    client.write(stream, range().SerializeAsString(), true);
+    auto read = backend.next<V3Read>();
+    ASSERT_TRUE(read) << authority;
+    answer(read->call, pairs(1));
+    EXPECT_EQ(client.wait(stream).status(), 0) << authority;
+  }
 }
 
 TEST_F(Http2Calls, AnEmptyMessageIsAMessage) {
