@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
   if (options.net_threads == 0 && SharedLoop::pays_off()) shared.emplace();
   Node node(options, file_system, std::move(*bootstrapped), shared ? &*shared : nullptr);
   if (Status status = node.listen(); !status.is_ok()) return fail(status);
-  HttpServer http(options, node, shared ? &shared->context() : nullptr);
+  HttpServer http(options, node, shared ? &shared->rounds() : nullptr);
   if (Status status = http.listen(); !status.is_ok()) return fail(status);
   close_early_listeners();
   http.start();

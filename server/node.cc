@@ -82,7 +82,7 @@ Node::Node(const Options& options, storage::FileSystem& file_system, Bootstrappe
   transport.self = identity.member;
   transport.directory = identity.directory;
   for (const Url& url : options.listen_peer_urls) transport.listen.push_back(url.host_port());
-  transport_ = std::make_unique<Transport>(std::move(transport), *this, shared_ ? &shared_->context() : nullptr);
+  transport_ = std::make_unique<Transport>(std::move(transport), *this, shared_ ? &shared_->rounds() : nullptr);
 
   const std::string snapshots = bootstrapped.state_directory->snapshots();
   log_ = std::make_unique<LogLoop>(

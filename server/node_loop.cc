@@ -180,6 +180,7 @@ v2::Clock NodeLoop::clock() const { return {clock_.now(), time_.wall_unix_ns()};
 
 void NodeLoop::handle(NodeEvent& event) {
   if (auto* batch = std::get_if<std::vector<Request>>(&event)) {
+    requests_taken_ += batch->size();
     std::erase_if(*batch, [&](const Request& request) {
       if (auto* move = std::get_if<V3MoveLeader>(&request)) return move_leader(*move), true;
       if (auto* defragment = std::get_if<V3Defragment>(&request)) return this->defragment(*defragment), true;
@@ -436,6 +437,14 @@ ClusterView NodeLoop::view() const {
   return view_;
 }
 
+/// Until then the log that this member has applied speaks of the directory that it lost.
+bool NodeLoop::is_bound_to_us(const raft::Membership& membership) const {
+  const raft::Member* self = raft::find_member(membership, settings_.raft.id);
+  if (self == nullptr) return false;
+  const bool not_yet = self->directory.is_zero() && raft::find_in(membership.learners, self->id) != nullptr;  // bound when it is promoted
+  return self->directory == settings_.raft.directory || not_yet;
+}
+
 void NodeLoop::publish_view(bool at_once) {
   if (!at_once && now_ - view_at_ < kViewPeriod) return;
   view_at_ = now_;
@@ -452,7 +461,7 @@ void NodeLoop::publish_view(bool at_once) {
     view.members.push_back(std::move(member));
   }
   if (requests_.incarnation() == 0) view.unhealthy_reason = "not registered with a leader yet";
-  else if (will_vote(membership, settings_.raft.id)) view.unhealthy_reason = "catching up with the leader; this member does not vote yet";
+  else if (!is_bound_to_us(membership) || will_vote(membership, settings_.raft.id)) view.unhealthy_reason = "catching up with the leader; this member does not vote yet";
   std::sort(view.members.begin(), view.members.end(), [](const Member& a, const Member& b) { return a.id < b.id; });
   view.removed_members.assign(cluster.removed().begin(), cluster.removed().end());
   view.leader_id = soft_.leader.value();

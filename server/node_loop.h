@@ -82,6 +82,8 @@ class NodeLoop {
   void turn() { turn(mailbox_.try_take()); }
   [[nodiscard]] Instant next_tick() const { return next_tick_; }
   [[nodiscard]] bool wants_turn() const { return busy_ || !mailbox_.is_empty() || next_tick_ <= time_.monotonic(); }
+  /// Of clients, since the start.
+  [[nodiscard]] uint64_t requests_taken() const { return requests_taken_; }
   [[nodiscard]] bool is_done() const { return shutting_down_ && (!is_leader() || shutdown_until_ < now_); }
   [[nodiscard]] Mailbox<NodeEvent>& mailbox() { return mailbox_; }
   /// A picture of a few milliseconds ago; from any thread.
@@ -109,6 +111,7 @@ class NodeLoop {
   void install(SnapshotInstalled& installed);
   void soft_state_changed(const raft::SoftState& state);
   void publish_view(bool now);
+  [[nodiscard]] bool is_bound_to_us(const raft::Membership& membership) const;
   [[nodiscard]] bool is_leader() const { return soft_.role == raft::Role::kLeader; }
   [[nodiscard]] RaftPosition position() const { return {machine_->applied().index, soft_.term}; }
   [[nodiscard]] v2::Clock clock() const;
@@ -144,6 +147,7 @@ class NodeLoop {
   bool shutting_down_ = false;
   Instant shutdown_until_;
   uint64_t ticks_ = 0;
+  uint64_t requests_taken_ = 0;
 
   mutable std::mutex view_mutex_;
   ClusterView view_;

@@ -1,6 +1,8 @@
-// ReadRounds: reads that wait for a read index. All reads of one turn share one (thesis 6.4), under an id that never
-// repeats in a process; a round whose answer is lost is asked for again under a new id, so that an old confirmation can
-// never serve a younger read (etcd#20418).
+// ReadRounds: reads that wait for a read index. One round is under way at a time and what comes meanwhile shares the next
+// (thesis 6.4), so that the cost of a round is shared by more reads the more of them there are. Members far apart answer
+// late; then a new round starts every few milliseconds all the same. A round has an id that never repeats in a process;
+// one whose answer is lost is asked for again under a new id, so that an old confirmation can never serve a younger read
+// (etcd#20418).
 //
 // Owned by the node loop, single-threaded.
 #pragma once
@@ -24,9 +26,11 @@ class ReadRounds {
     new_.push_back(std::move(reading));
   }
 
-  /// A read index must be asked for: everything new waits for it under this id; 0 = nothing new.
+  /// A read index must be asked for: everything new waits for it under this id; 0 = nothing new, or not yet.
   uint64_t take(Instant now) {
     if (new_.empty()) return 0;
+    const auto is_under_way = [&](const auto& round) { return !round.second.confirmed && now < round.second.asked + kPatience; };
+    if (std::any_of(rounds_.begin(), rounds_.end(), is_under_way)) return 0;
     const uint64_t id = next_++;
     rounds_.emplace(id, Round{std::exchange(new_, {}), now, {}, false});
     return id;
@@ -91,6 +95,7 @@ class ReadRounds {
     Index index;
     bool confirmed = false;
   };
+  static constexpr Duration kPatience = Duration::millis(5);
   static constexpr Instant kNever{std::numeric_limits<int64_t>::max()};
   Instant earliest_ = kNever;  ///< no reading's deadline is before it
   std::vector<Reading> new_;

@@ -1,7 +1,5 @@
 #include "server/rpc/http2_session.h"
 
-#include <boost/asio/post.hpp>
-
 #include "server/rpc/net_loop.h"
 
 namespace rallypoint::server {
@@ -65,7 +63,7 @@ void Http2Session::take(std::string_view bytes) {
 void Http2Session::post_flush() {
   if (flush_posted_ || closed_) return;
   flush_posted_ = true;
-  asio::post(loop_.context(), [self = self()] {
+  loop_.post([self = self()] {
     self->flush_posted_ = false;
     self->flush();
   });

@@ -33,7 +33,7 @@ struct HttpServer::Parts {
   const Options options;
   Backend& backend;
   const HttpLimits limits;
-  boost::asio::io_context* const shared;
+  Rounds* const shared;
   HttpCounters counters;
   Router router;
   Router metrics_router;  // of listen-metrics-urls
@@ -72,10 +72,10 @@ struct HttpServer::Parts {
   }
 };
 
-HttpServer::HttpServer(const Options& options, Backend& backend, boost::asio::io_context* shared)
+HttpServer::HttpServer(const Options& options, Backend& backend, Rounds* shared)
     : HttpServer(options, backend, limits_from(options), shared) {}
 
-HttpServer::HttpServer(const Options& options, Backend& backend, const HttpLimits& limits, boost::asio::io_context* shared)
+HttpServer::HttpServer(const Options& options, Backend& backend, const HttpLimits& limits, Rounds* shared)
     : parts_(new Parts{options, backend, limits, shared}) {
   register_v3_services(parts_->rpcs, {options.max_request_bytes, options.max_txn_ops, Duration::millis(options.election_timeout_ms)});
   add_services(parts_->router, backend, parts_->rpcs, parts_->counters);

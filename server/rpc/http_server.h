@@ -10,7 +10,6 @@
 // (to nobody) until the server is destroyed; so: stop the server, stop the backend, then destroy the server.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -23,15 +22,16 @@
 namespace rallypoint::server {
 
 struct HttpCounters;
+class Rounds;
 
 /// The limits as the options set them.
 HttpLimits limits_from(const Options& options);
 
 class HttpServer {
  public:
-  /// `shared`: the one net loop runs there, start() comes before it is started, and stop() after it has ended.
-  HttpServer(const Options& options, Backend& backend, boost::asio::io_context* shared = nullptr);
-  HttpServer(const Options& options, Backend& backend, const HttpLimits& limits, boost::asio::io_context* shared = nullptr);
+  /// `shared`: the one net loop runs in these rounds, start() comes before they begin, and stop() after they have ended.
+  HttpServer(const Options& options, Backend& backend, Rounds* shared = nullptr);
+  HttpServer(const Options& options, Backend& backend, const HttpLimits& limits, Rounds* shared = nullptr);
   ~HttpServer();
 
   /// Binds all listen-client-urls; an error names the URL and what to do. Raises the limit of open files.

@@ -1,6 +1,5 @@
 #include "server/rpc/net_loop.h"
 
-#include <boost/asio/post.hpp>
 #include <ctime>
 
 #include "server/rpc/http1_session.h"
@@ -11,15 +10,15 @@ namespace rallypoint::server {
 namespace asio = boost::asio;
 
 NetLoop::NetLoop(Backend& backend, const Router& router, const RpcTable& rpcs, const HttpLimits& limits, HttpCounters& counters,
-                 asio::io_context* shared)
+                 Rounds* shared)
     : backend_(backend),
       router_(router),
       rpcs_(rpcs),
       limits_(limits),
       counters_(counters),
-      own_context_(shared == nullptr ? std::make_unique<asio::io_context>(1) : nullptr),
-      context_(shared == nullptr ? *own_context_ : *shared),
-      timer_(context_) {
+      own_rounds_(shared == nullptr ? std::make_unique<Rounds>() : nullptr),
+      rounds_(shared == nullptr ? *own_rounds_ : *shared),
+      timer_(context()) {
   update_date();
 }
 
@@ -27,15 +26,15 @@ NetLoop::~NetLoop() { close_all(); }
 
 void NetLoop::run() {
   arm_tick();
-  context_.run();
+  context().run();
 }
 
 void NetLoop::stop() {
-  asio::post(context_, [this] {
+  post([this] {
     stopping_ = true;
     close_all();
     flush_requests();
-    context_.stop();
+    context().stop();
   });
 }
 
@@ -58,7 +57,7 @@ void NetLoop::deliver(std::vector<Reply>&& replies) {
       for (Reply& reply : replies) mailbox_.push_back(std::move(reply));
     }
   }
-  if (was_empty) asio::post(context_, [this] { drain(); });
+  if (was_empty) post([this] { drain(); });
 }
 
 void NetLoop::drain() {
@@ -87,7 +86,7 @@ void NetLoop::drain() {
 void NetLoop::submit(Request&& request) {
   // The first request of a round posts the flush: it runs behind the sockets that are ready in the same round, and
   // their requests go along.
-  if (requests_.empty()) asio::post(context_, [this] { flush_requests(); });
+  if (requests_.empty()) post([this] { flush_requests(); });
   requests_.push_back(std::move(request));
 }
 

@@ -3,13 +3,12 @@
 // deliver() is encoded first and then flushed with one write per connection. Alone, a request pays nothing for this.
 //
 // deliver(), stop() and post-like calls are thread safe; everything else belongs to the loop's thread. That is its own, or,
-// on few cores, the one of an io_context that it shares (server/shared_loop.h).
+// on few cores, the one whose rounds it shares (server/shared_loop.h).
 // It never waits for the backend and never blocks on a socket.
 #pragma once
 
 #include <array>
 #include <atomic>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
@@ -25,6 +24,7 @@
 #include "server/rpc/limits.h"
 #include "server/rpc/router.h"
 #include "server/rpc/rpc.h"
+#include "server/rounds.h"
 
 namespace rallypoint::server {
 
@@ -41,7 +41,7 @@ struct HttpCounters {
 class NetLoop final : public ReplySink {
  public:
   NetLoop(Backend& backend, const Router& router, const RpcTable& rpcs, const HttpLimits& limits, HttpCounters& counters,
-          boost::asio::io_context* shared = nullptr);
+          Rounds* shared = nullptr);
   ~NetLoop() override;
 
   /// Serves until stop(); the body of the loop's thread.
@@ -54,7 +54,8 @@ class NetLoop final : public ReplySink {
 
   void deliver(std::vector<Reply>&& replies) override;
 
-  boost::asio::io_context& context() { return context_; }
+  boost::asio::io_context& context() { return rounds_.context(); }
+  void post(std::function<void()> work) { rounds_.post(std::move(work)); }
   /// A freshly accepted socket that belongs to context(). Counted in counters().connections by the caller.
   /// `router` serves it; gRPC is spoken only where that is router().
   void adopt(boost::asio::ip::tcp::socket&& socket, const Router& router);
@@ -97,8 +98,8 @@ class NetLoop final : public ReplySink {
   const RpcTable& rpcs_;
   const HttpLimits limits_;
   HttpCounters& counters_;
-  std::unique_ptr<boost::asio::io_context> own_context_;  // none if it is shared
-  boost::asio::io_context& context_;
+  std::unique_ptr<Rounds> own_rounds_;  // none if they are shared
+  Rounds& rounds_;
   boost::asio::steady_timer timer_;
 
   std::vector<std::shared_ptr<Connection>> slots_;

@@ -1,7 +1,5 @@
 #include "server/transport/loop.h"
 
-#include <boost/asio/post.hpp>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -22,10 +20,10 @@ constexpr auto kAcceptRetry = std::chrono::milliseconds(100);
 constexpr Duration kRejectedLogPeriod = Duration::seconds(1);
 }  // namespace
 
-Transport::Loop::Loop(TransportOptions options, TransportHandler& handler, asio::io_context* shared)
+Transport::Loop::Loop(TransportOptions options, TransportHandler& handler, Rounds* shared)
     : options_(std::move(options)),
-      own_io_(shared == nullptr ? std::make_unique<asio::io_context>(1) : nullptr),
-      io_(shared == nullptr ? *own_io_ : *shared),
+      own_rounds_(shared == nullptr ? std::make_unique<Rounds>() : nullptr),
+      rounds_(shared == nullptr ? *own_rounds_ : *shared),
       context_{io_, options_, handler, stats_, 0, Duration::micros(options_.keepalive_interval.us / 4)} {
   const Status valid = options_.validate();
   RALLY_CHECK(valid.is_ok(), "status", valid);
@@ -38,12 +36,12 @@ Transport::Loop::~Loop() { stop(); }
 void Transport::Loop::start() {
   for (const auto& acceptor : acceptors_) accept(*acceptor);
   schedule_round();
-  if (own_io_) thread_ = std::thread([this] { io_.run(); });
+  if (own_rounds_) thread_ = std::thread([this] { io_.run(); });
 }
 
 void Transport::Loop::stop() {
   if (std::exchange(stopped_, true)) return;
-  if (own_io_) io_.stop();
+  if (own_rounds_) io_.stop();
   if (thread_.joinable()) thread_.join();
   for (auto& acceptor : acceptors_) {
     error_code ignored;
@@ -56,11 +54,11 @@ void Transport::Loop::stop() {
 }
 
 void Transport::Loop::set_cluster(ClusterFacts facts) {
-  asio::post(io_, [this, facts = std::move(facts)]() mutable { apply_facts(std::move(facts)); });
+  rounds_.post([this, facts = std::move(facts)]() mutable { apply_facts(std::move(facts)); });
 }
 
 void Transport::Loop::wake(bool was_empty) {
-  if (was_empty) asio::post(io_, [this] { drain_mailbox(); });
+  if (was_empty) rounds_.post([this] { drain_mailbox(); });
 }
 
 void Transport::Loop::send(std::vector<raft::Message>&& messages) {
@@ -316,7 +314,7 @@ void Transport::Loop::remove_later(Inbound& inbound) {
   const auto it = std::find_if(inbound_.begin(), inbound_.end(), [&](const auto& one) { return one.get() == &inbound; });
   if (it == inbound_.end()) return;
   // It may be in one of its own functions just now.
-  asio::post(io_, [keep = std::move(*it)] {});
+  rounds_.post([keep = std::move(*it)] {});
   inbound_.erase(it);
   if (const auto guest = peers_.find(inbound.peer()); guest != peers_.end() && guest->second.is_guest && !is_connected_to_us(guest->first))
     drop_peer(guest);

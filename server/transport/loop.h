@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "server/rounds.h"
 #include "server/transport/inbound.h"
 #include "server/transport/link.h"
 #include "server/transport/transport.h"
@@ -22,7 +23,7 @@ namespace rallypoint::server {
 
 class Transport::Loop final : public Link::Events, public Inbound::Events {
  public:
-  Loop(TransportOptions options, TransportHandler& handler, boost::asio::io_context* shared);
+  Loop(TransportOptions options, TransportHandler& handler, Rounds* shared);
   ~Loop();
 
   // Any thread (listen, start, stop: the owner's).
@@ -81,8 +82,9 @@ class Transport::Loop final : public Link::Events, public Inbound::Events {
 
   const TransportOptions options_;
   TransportStats stats_;
-  std::unique_ptr<boost::asio::io_context> own_io_;  ///< none if it is shared
-  boost::asio::io_context& io_;
+  std::unique_ptr<Rounds> own_rounds_;  ///< none if they are shared
+  Rounds& rounds_;
+  boost::asio::io_context& io_{rounds_.context()};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_.get_executor()};
   LoopContext context_;
   boost::asio::steady_timer round_timer_{io_};

@@ -24,7 +24,7 @@ Status TransportOptions::validate() const {
   return require(refused_retry.us > 0, "refused_retry must be above 0");
 }
 
-Transport::Transport(TransportOptions options, TransportHandler& handler, boost::asio::io_context* shared)
+Transport::Transport(TransportOptions options, TransportHandler& handler, Rounds* shared)
     : loop_(std::make_unique<Loop>(std::move(options), handler, shared)) {}
 Transport::~Transport() = default;
 

@@ -2,7 +2,7 @@
 // node) go out and come in here; nothing is understood, nothing is kept, nothing is retried: Raft resends.
 //
 // Owned by the node. One thread of its own, the peer loop, so that clients cannot delay a heartbeat; or, on few cores,
-// an io_context that it shares (server/shared_loop.h). send(),
+// the one whose rounds it shares (server/rounds.h). send(),
 // send_app(), set_peers() and stats() may be called from any thread; they never block and never call back. The
 // handler is called on the peer loop only.
 //
@@ -28,9 +28,10 @@
 #include "raft/base/units.h"
 #include "raft/message.h"
 
-namespace boost::asio { class io_context; }
 
 namespace rallypoint::server {
+
+class Rounds;
 
 /// "host:port", "10.0.0.1:2380", "[::1]:2380". Names are resolved anew at every dial.
 using HostPort = std::string;
@@ -102,9 +103,9 @@ struct TransportStats {
 
 class Transport {
  public:
-  /// Requires options.validate() OK. `handler` must outlive stop(). With `shared` there is no thread: that context's
+  /// Requires options.validate() OK. `handler` must outlive stop(). With `shared` there is no thread: those rounds'
   /// thread is the peer loop, and has ended when stop() is called.
-  Transport(TransportOptions options, TransportHandler& handler, boost::asio::io_context* shared = nullptr);
+  Transport(TransportOptions options, TransportHandler& handler, Rounds* shared = nullptr);
   ~Transport();  ///< stops
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;

@@ -25,19 +25,17 @@ const Version* KeyEntry::before(const Revision& revision) const {
 }
 
 const KeyEntry* KeyIndex::find(std::string_view key) const {
-  auto it = map_.find(key);
-  return it == map_.end() ? nullptr : &it->second;
+  const auto it = by_name_.find(key);
+  return it ? &(*it)->second : nullptr;
 }
 
-std::pair<KeyIndex::Map::const_iterator, KeyIndex::Map::const_iterator> KeyIndex::range(std::string_view key, std::string_view range_end) const {
-  if (range_end.empty()) {
-    auto it = map_.find(key);
-    return {it, it == map_.end() ? it : std::next(it)};
-  }
-  auto begin = map_.lower_bound(key);
-  if (range_end == std::string_view("\0", 1)) return {begin, map_.end()};
-  if (range_end <= key) return {map_.end(), map_.end()};
-  return {begin, map_.lower_bound(range_end)};
+KeyIndex::Map::iterator KeyIndex::find_or_add(std::string_view key, bool& is_new) {
+  const auto known = by_name_.find(key);
+  is_new = !known;
+  if (known) return *known;
+  const auto it = map_.emplace(key, KeyEntry{}).first;
+  by_name_.add(it);
+  return it;
 }
 
 void KeyIndex::supersede(Map::iterator it, int64_t at) {
@@ -48,9 +46,9 @@ void KeyIndex::supersede(Map::iterator it, int64_t at) {
 }
 
 KeyEntry& KeyIndex::put(std::string_view key, const Version& version, int64_t create_revision, int64_t number, int64_t lease) {
-  auto it = map_.lower_bound(key);
-  if (it == map_.end() || it->first != key) it = map_.emplace_hint(it, std::string(key), KeyEntry{});
-  else supersede(it, version.main);
+  bool is_new = false;
+  const auto it = find_or_add(key, is_new);
+  if (!is_new) supersede(it, version.main);
   KeyEntry& entry = it->second;
   if (entry.newest.main == 0 || entry.newest.is_tombstone) ++live_;
   entry.newest = version;
@@ -61,10 +59,9 @@ KeyEntry& KeyIndex::put(std::string_view key, const Version& version, int64_t cr
 }
 
 void KeyIndex::remove(std::string_view key, const Version& tombstone) {
-  auto it = map_.lower_bound(key);
-  // A tombstone whose put has been compacted away already is loaded at a restart.
-  if (it == map_.end() || it->first != key) it = map_.emplace_hint(it, std::string(key), KeyEntry{});
-  else supersede(it, tombstone.main);
+  bool is_new = false;  // a tombstone whose put has been compacted away already is loaded at a restart
+  const auto it = find_or_add(key, is_new);
+  if (!is_new) supersede(it, tombstone.main);
   KeyEntry& entry = it->second;
   if (entry.newest.main != 0 && !entry.newest.is_tombstone) --live_;
   entry.newest = tombstone;
@@ -94,6 +91,7 @@ std::optional<KeyIndex::Dead> KeyIndex::take_dead(int64_t compacted) {
     KeyEntry& entry = dead.entry->second;
     if (entry.newest.revision() == dead.version.revision()) {
       RALLY_CHECK(entry.older == nullptr, "key", dead.entry->first);
+      by_name_.erase(dead.entry);
       map_.erase(dead.entry);
     } else {
       drop_older(entry, dead.version.revision());

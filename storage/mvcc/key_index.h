@@ -1,5 +1,5 @@
 // KeyIndex: every key that has a readable version, with what its newest version is and which older ones there are; in memory,
-// as in etcd. And what compaction may delete, in the order in which it became superseded, so that a slice of it costs
+// as in etcd: a tree for ranges, a hash table for single keys. And what compaction may delete, in the order in which it became superseded, so that a slice of it costs
 // what it deletes and not a walk over all keys.
 //
 // Pure; owned by the keyspace.
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "storage/mvcc/event.h"
+#include "storage/mvcc/name_table.h"
 
 namespace rallypoint::mvcc {
 
@@ -47,8 +48,18 @@ class KeyIndex {
   using Map = std::map<std::string, KeyEntry, std::less<>>;
 
   [[nodiscard]] const KeyEntry* find(std::string_view key) const;
-  /// The keys of [key, range_end) by etcd's rules (empty end = one key, "\0" = to the end), as a pair of iterators.
-  [[nodiscard]] std::pair<Map::const_iterator, Map::const_iterator> range(std::string_view key, std::string_view range_end) const;
+  /// The keys of [key, range_end) in order, by etcd's rules (empty end = one key, "\0" = to the end):
+  /// visit(const std::string&, const KeyEntry&) -> bool, false = enough.
+  template <class Visit>
+  void visit(std::string_view key, std::string_view range_end, Visit&& visit) const {
+    if (range_end.empty()) {
+      if (auto it = by_name_.find(key)) visit((*it)->first, (*it)->second);
+      return;
+    }
+    const bool is_open = range_end == std::string_view("\0", 1);
+    for (auto it = map_.lower_bound(key); it != map_.end() && (is_open || it->first < range_end); ++it)
+      if (!visit(it->first, it->second)) return;
+  }
   [[nodiscard]] const Map& map() const { return map_; }
   [[nodiscard]] size_t live() const { return live_; }
 
@@ -70,10 +81,12 @@ class KeyIndex {
     Version version;
     Map::iterator entry;
   };
+  Map::iterator find_or_add(std::string_view key, bool& is_new);
   void supersede(Map::iterator it, int64_t at);
   static void drop_older(KeyEntry& entry, const Revision& revision);
 
   Map map_;
+  NameTable<Map::iterator> by_name_;  ///< all of map_
   size_t live_ = 0;
   std::deque<Superseded> superseded_;  ///< versions replaced or deleted, by `at`
   std::deque<Superseded> tombstones_;  ///< a tombstone stays readable at its own revision (etcd#18089), so `at` = main + 1

@@ -73,12 +73,12 @@ void append_pair(std::string& out, const Bytes& row, bool keys_only) {
 
 Status append_range(const Keyspace::State& state, const RangeRequest& request, int64_t newest, std::string& out, Status& engine) {
   const int64_t revision = request.revision() <= 0 ? newest : request.revision();
-  const auto [begin, end] = state.index.range(request.key(), request.range_end());
+  const auto each = [&](auto&& visit) { state.index.visit(request.key(), request.range_end(), visit); };
   const int64_t limit = request.limit() > 0 ? request.limit() : INT64_MAX;
   int64_t count = 0;
   bool more = false;
   if (request.count_only()) {
-    for (auto it = begin; it != end; ++it) count += it->second.at(revision) != nullptr ? 1 : 0;
+    each([&](const std::string&, const KeyEntry& entry) { return count += entry.at(revision) != nullptr ? 1 : 0, true; });
     wire::append_number(out, 4, count);
     return Status::ok();
   }
@@ -89,34 +89,34 @@ Status append_range(const Keyspace::State& state, const RangeRequest& request, i
     return true;
   };
   if (natural_order(request) && !has_bounds(request)) {
-    for (auto it = begin; it != end; ++it) {
-      const Version* version = it->second.at(revision);
-      if (version == nullptr) continue;
-      if (count++ < limit) {
-        if (!append(*version)) return Status::ok();
-      } else {
-        more = true;
-      }
-    }
+    each([&](const std::string&, const KeyEntry& entry) {
+      const Version* version = entry.at(revision);
+      if (version == nullptr) return true;
+      if (count++ < limit) return append(*version);
+      return more = true;
+    });
+    if (!engine.is_ok()) return Status::ok();
   } else {
     std::vector<Found> found;
-    for (auto it = begin; it != end; ++it) {
-      const Version* version = it->second.at(revision);
-      if (version == nullptr) continue;
+    each([&](const std::string& key, const KeyEntry& entry) {
+      const Version* version = entry.at(revision);
+      if (version == nullptr) return true;
       ++count;
-      Found one{&it->first, version, &it->second, 0, 0, {}};
-      if (engine = fill_numbers(state, one); !engine.is_ok()) return Status::ok();
-      if (request.min_mod_revision() != 0 && version->main < request.min_mod_revision()) continue;
-      if (request.max_mod_revision() != 0 && version->main > request.max_mod_revision()) continue;
-      if (request.min_create_revision() != 0 && one.create_revision < request.min_create_revision()) continue;
-      if (request.max_create_revision() != 0 && one.create_revision > request.max_create_revision()) continue;
+      Found one{&key, version, &entry, 0, 0, {}};
+      if (engine = fill_numbers(state, one); !engine.is_ok()) return false;
+      if (request.min_mod_revision() != 0 && version->main < request.min_mod_revision()) return true;
+      if (request.max_mod_revision() != 0 && version->main > request.max_mod_revision()) return true;
+      if (request.min_create_revision() != 0 && one.create_revision < request.min_create_revision()) return true;
+      if (request.max_create_revision() != 0 && one.create_revision > request.max_create_revision()) return true;
       if (request.sort_target() == RangeRequest::VALUE && one.row.empty()) {
         auto row = state.row(version->revision());
-        if (!row.is_ok()) return engine = row.status(), Status::ok();
+        if (!row.is_ok()) return engine = row.status(), false;
         one.row = std::move(*row);
       }
       found.push_back(std::move(one));
-    }
+      return true;
+    });
+    if (!engine.is_ok()) return Status::ok();
     if (!natural_order(request)) sort(found, request);
     more = static_cast<int64_t>(found.size()) > limit;
     if (more) found.resize(static_cast<size_t>(limit));
@@ -146,8 +146,7 @@ class RangeCursor final : public Keyspace::Cursor {
  public:
   RangeCursor(const Keyspace::State& state, const RangeRequest& request)
       : state_(state), pins_(state.pins), pin_(pins_->insert(state.read_revision(request.revision()))), revision_(*pin_), request_(request) {
-    const auto [begin, end] = state.index.range(request.key(), request.range_end());
-    for (auto it = begin; it != end; ++it) count_ += it->second.at(revision_) != nullptr ? 1 : 0;
+    state.index.visit(request.key(), request.range_end(), [&](const std::string&, const KeyEntry& entry) { return count_ += entry.at(revision_) != nullptr ? 1 : 0, true; });
     left_ = request.count_only() ? 0 : request.limit() > 0 ? std::min(request.limit(), count_) : count_;
     more_ = !request.count_only() && left_ < count_;
     next_key_ = request.key();

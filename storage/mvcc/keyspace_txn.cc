@@ -46,14 +46,14 @@ bool holds_for(const Keyspace::State& state, const Compare& compare, const KeyEn
 }
 
 bool holds(const Keyspace::State& state, const Compare& compare, Status& engine) {
-  const auto [begin, end] = state.index.range(compare.key(), compare.range_end());
   bool any = false;
-  for (auto it = begin; it != end; ++it) {
-    if (!it->second.exists()) continue;
+  bool all = true;
+  state.index.visit(compare.key(), compare.range_end(), [&](const std::string&, const KeyEntry& entry) {
+    if (!entry.exists()) return true;
     any = true;
-    if (!holds_for(state, compare, &it->second, engine)) return false;
-  }
-  return any || holds_for(state, compare, nullptr, engine);
+    return all = holds_for(state, compare, &entry, engine);
+  });
+  return any ? all : holds_for(state, compare, nullptr, engine);
 }
 
 /// Which branch a transaction takes, and those nested in it, in order.
@@ -149,9 +149,10 @@ class Execution {
   std::string erase(const DeleteRangeRequest& request, bool with_header = true) {
     std::string out;
     std::vector<std::string> keys;
-    const auto [begin, end] = state_.index.range(request.key(), request.range_end());
-    for (auto it = begin; it != end; ++it)
-      if (it->second.exists()) keys.push_back(it->first);
+    state_.index.visit(request.key(), request.range_end(), [&](const std::string& key, const KeyEntry& entry) {
+      if (entry.exists()) keys.push_back(key);
+      return true;
+    });
     std::string before;
     for (const std::string& key : keys) {
       if (request.prev_kv() && wanted_) {
